@@ -1,0 +1,551 @@
+"""The values that cross threads and the store's border: frozen, without behaviour.
+
+Nouns as in the specification. A `RunKey` is the identity of a run, a `Lease` the
+right to one attempt of it, a `Run` the public record of an attempt. Below them come
+the questions put to a store and its answers, then what goes into the core (inputs)
+and what comes out of it (actions).
+
+Instants are whole milliseconds since 1970 UTC and end in ``_ms``, as do durations
+that cross the store's border. Names that end in nothing else are seconds of the
+asker's own monotonic clock, which never leave the process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+Status: TypeAlias = Literal[
+    "running", "success", "failed", "interrupted", "skipped", "missed", "lost"
+]
+Reason: TypeAlias = Literal["scheduled", "manual", "catch-up", "takeover"]
+AbortReason: TypeAlias = Literal["stop", "timeout", "lost", "cancel"]
+RunEvent: TypeAlias = Literal[
+    "started", "success", "failure", "interrupted", "skipped", "missed", "takeover", "lost"
+]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant(ms: int) -> datetime:
+    """Return the aware UTC datetime of an instant in milliseconds."""
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
+class RunKey(NamedTuple):
+    """The identity of a run: a slot of a job, or one manual call (its token)."""
+
+    job: str
+    slot_ms: int
+    manual: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """The text that names this run in history."""
+        return self.manual or f"{self.job}@{self.slot_ms}"
+
+
+class Lease(NamedTuple):
+    """The right to one attempt of a run."""
+
+    key: RunKey
+    attempt: int
+
+
+class Owner(NamedTuple):
+    """Who asks: the random token that decides ownership, and a name for people."""
+
+    token: str
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The record of one attempt of a run, as history and events show it.
+
+    ``slot`` is milliseconds since 1970 UTC and the same on every instance and attempt;
+    the three datetimes are aware, in UTC; ``duration_ms`` is monotonic time.
+    """
+
+    run_id: str
+    job: str
+    slot: int
+    scheduled_at: datetime
+    attempt: int
+    status: Status
+    detail: str | None = None
+    reason: Reason = "scheduled"
+    manual: bool = False
+    instance_id: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    duration_ms: int | None = None
+    error: str | None = None
+    traceback: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dict that is ready for JSON; datetimes as ISO text."""
+        return {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in asdict(self).items()
+        }
+
+
+# --- questions to a store ---------------------------------------------------------
+
+
+class Limits(NamedTuple):
+    """How long a store call may take, in seconds."""
+
+    connect: float = 5.0
+    quick: float = 2.0  # renew, look
+    call: float = 4.0  # everything else
+
+
+class ServerInfo(NamedTuple):
+    """What `open` found. `steady`: the clock that judges leases can't step."""
+
+    store: str
+    version: str
+    store_ms: int
+    steady: bool
+
+
+class Terms(NamedTuple):
+    """What a job asks of the store for each of its runs.
+
+    `budget` is ``max_attempts``, and 0 for ``on_crash="abandon"``.
+    """
+
+    lease_ms: int
+    heartbeat_ms: int
+    budget: int
+    skip_overlap: bool
+    catch_up_ms: int
+
+
+class Wish(NamedTuple):
+    """One run in a claim: the attempt it names, and what the asker saw of the last one.
+
+    `wants` is 1, or n+1 after attempt n was seen with `beat` renewals, first at
+    `first_seen` (the asker's monotonic clock; None: never seen).
+    """
+
+    key: RunKey
+    wants: int
+    reason: Reason
+    terms: Terms
+    beat: int = -1
+    first_seen: float | None = None
+    fence_seen: int = 0
+
+
+class Pace(NamedTuple):
+    """What a claim says about the asker's clock, stamped when it is sent.
+
+    `sent` is the asker's monotonic clock. `expected_ms` is what store time should then
+    be, judged by that clock, and `steady_ms` for how long store time has kept pace
+    with it (0: unknown); stores whose lease clock can't step ignore both.
+    """
+
+    sent: float
+    expected_ms: int = 0
+    steady_ms: int = 0
+    tolerance_ms: int = 1000
+
+
+class Result(NamedTuple):
+    """How an attempt ended, as `finish` and `release` record it."""
+
+    key: RunKey
+    attempt: int
+    status: Status
+    reason: Reason
+    started_ms: int
+    duration_ms: int
+    detail: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    fence: int = 0
+    counted: bool = False  # for release: this end counts against the budget
+
+
+class SkipWish(NamedTuple):
+    """A slot to close as missed; allowed once the job's next slot is due."""
+
+    key: RunKey
+    next_ms: int
+    detail: str
+
+
+# --- answers of a store -----------------------------------------------------------
+
+
+class OpenRun(NamedTuple):
+    """An open run as the store sees it now. `left_ms` is negative after the lease's end."""
+
+    key: RunKey
+    state: Literal["running", "waiting"]
+    attempt: int
+    beat: int = 0
+    left_ms: int = 0
+    lease_ms: int = 0
+    heartbeat_ms: int = 0
+    owner: str = ""
+    mine: bool = False
+
+
+class Won(NamedTuple):
+    """The asker holds this attempt for `left_ms`, counted from the sending."""
+
+    key: RunKey
+    attempt: int
+    left_ms: int
+    fence: int
+    checkpoint: str | None = None
+
+
+class Held(NamedTuple):
+    """The run is running under somebody's lease."""
+
+    key: RunKey
+    run: OpenRun
+
+
+class Waiting(NamedTuple):
+    """The run was handed over and waits for its next attempt."""
+
+    key: RunKey
+    attempt: int
+
+
+class Closed(NamedTuple):
+    """The run is decided. `run` is its record if this very token decided it."""
+
+    key: RunKey
+    status: Status
+    detail: str | None
+    by: str
+    run: Run | None = None
+
+
+class Free(NamedTuple):
+    """Nobody has it, but the bound on wins was reached."""
+
+    key: RunKey
+
+
+class Suspect(NamedTuple):
+    """Blocked by a dead run that must be closed with a witness first."""
+
+    key: RunKey
+    other: OpenRun
+
+
+class Early(NamedTuple):
+    """Not due by the store's clock for another `wait_ms`."""
+
+    key: RunKey
+    wait_ms: int
+
+
+class Missing(NamedTuple):
+    """A later attempt was asked for, but the store has no record of the run."""
+
+    key: RunKey
+
+
+Answer: TypeAlias = Won | Held | Waiting | Closed | Free | Suspect | Early | Missing
+
+
+class Claims(NamedTuple):
+    """The answers to a claim or a skip, one per run in the order sent.
+
+    `open` names up to ten other open runs of each job asked about, oldest first;
+    `closed` the runs of other slots that this call closed in passing.
+    """
+
+    answers: tuple[Answer, ...]
+    open: tuple[OpenRun, ...]
+    closed: tuple[Run, ...]
+    store_ms: int
+
+
+class Renewed(NamedTuple):
+    """Which leases are gone, and which runs somebody asked to cancel."""
+
+    lost: tuple[Lease, ...]
+    cancelled: tuple[Lease, ...]
+    store_ms: int
+
+
+class Looked(NamedTuple):
+    """What is wrong among the open runs of some jobs.
+
+    `others` counts the open runs that the asker does not hold; `next_end_ms` is the
+    time until the earliest of their lease ends that is still ahead.
+    """
+
+    wrong: tuple[OpenRun, ...]
+    others: int
+    next_end_ms: int | None
+    store_ms: int
+
+
+class Recorded(NamedTuple):
+    """The end is written; `status` is what the store keeps, also on a repeat."""
+
+    lease: Lease
+    status: Status
+    detail: str | None = None
+
+
+class Released(NamedTuple):
+    """The run waits for its next attempt."""
+
+    lease: Lease
+
+
+class Lost(NamedTuple):
+    """Somebody else has the run, or it was decided without this attempt."""
+
+    lease: Lease
+
+
+Settlement: TypeAlias = Recorded | Released | Lost
+
+
+class Settled(NamedTuple):
+    """The answers to a finish, a release or a manual record, one per item."""
+
+    answers: tuple[Settlement, ...]
+    store_ms: int
+
+
+# --- into the core ----------------------------------------------------------------
+
+
+class Now(NamedTuple):
+    """The fleet's reading of the time, which may step, and the monotonic clock."""
+
+    wall_ms: int
+    mono: float
+
+
+class SlotSource(Protocol):
+    """A schedule in milliseconds; both are pure, and either may raise."""
+
+    def next_after_ms(self, t_ms: int) -> int | None:
+        """Return the least slot greater than `t_ms`."""
+        ...
+
+    def latest_ms(self, t_ms: int) -> int | None:
+        """Return the greatest slot at or before `t_ms`."""
+        ...
+
+
+class JobSpec(NamedTuple):
+    """A job as the core needs it; `job` is the shell's own object, passed back in `StartRun`."""
+
+    name: str
+    schedule: SlotSource
+    terms: Terms
+    jitter: float
+    timeout: float | None
+    job: Any = None
+
+
+class Settings(NamedTuple):
+    """What one core runs with. `leases` is False on a claim-only backend."""
+
+    lease: float
+    heartbeat: float
+    workers: int
+    instance_id: str
+    leases: bool = True
+
+    @property
+    def margin(self) -> float:
+        """Seconds before the lease's end at which its holder gives up."""
+        return max(self.lease / 10, 0.25)
+
+
+class Tick(NamedTuple):
+    """Nothing happened but the passing of time."""
+
+
+class Answered(NamedTuple):
+    """A store call was answered. `agrees`: the store's clock kept pace with ours."""
+
+    call: StoreCall
+    answer: Claims | Renewed | Looked | Settled
+    sent: float
+    agrees: bool = True
+
+
+class Failed(NamedTuple):
+    """A store call got no answer; its effect is unknown."""
+
+    call: StoreCall
+    error: BaseException
+
+
+class Ended(NamedTuple):
+    """A handler ended: it returned (`error` is None) or raised."""
+
+    lease: Lease
+    error: str | None = None
+    traceback: str | None = None
+    unstarted: bool = False  # no thread could be had: the handler was never called
+
+
+class RunNow(NamedTuple):
+    """Run a job now on this instance, whatever its schedule."""
+
+    key: RunKey
+    data: Any
+
+
+class Stop(NamedTuple):
+    """Stop within `timeout` seconds; don't wait for the runs in `spare` to report `Drained`."""
+
+    timeout: float
+    spare: frozenset[Lease] = frozenset()
+
+
+Input: TypeAlias = Tick | Answered | Failed | Ended | RunNow | Stop
+
+
+# --- out of the core --------------------------------------------------------------
+
+
+class Claim(NamedTuple):
+    """Ask for these runs, and win at most `wins` of them."""
+
+    wishes: tuple[Wish, ...]
+    wins: int
+
+
+class Finish(NamedTuple):
+    """Close these attempts."""
+
+    results: tuple[Result, ...]
+
+
+class Release(NamedTuple):
+    """Hand these attempts over."""
+
+    results: tuple[Result, ...]
+
+
+class Skip(NamedTuple):
+    """Close these slots as missed."""
+
+    wishes: tuple[SkipWish, ...]
+
+
+class Unfinished(NamedTuple):
+    """Ask for every open run of these jobs."""
+
+    jobs: tuple[str, ...]
+
+
+class RecordManual(NamedTuple):
+    """Write these manual runs down as running."""
+
+    results: tuple[Result, ...]
+
+
+class Renew(NamedTuple):
+    """Extend these leases."""
+
+    leases: tuple[Lease, ...]
+
+
+class Look(NamedTuple):
+    """Ask what is wrong among the open runs of these jobs."""
+
+    jobs: tuple[str, ...]
+
+
+LaneCall: TypeAlias = Claim | Finish | Release | Skip | Unfinished | RecordManual
+KeeperCall: TypeAlias = Renew | Look
+StoreCall: TypeAlias = LaneCall | KeeperCall
+
+
+class StartRun(NamedTuple):
+    """Call the handler of this attempt."""
+
+    lease: Lease
+    reason: Reason
+    fence: int
+    checkpoint: str | None
+    spec: JobSpec
+    data: Any = None
+    has_data: bool = False  # a manual run that brought its own data
+
+
+class Abort(NamedTuple):
+    """Abort the signal of this attempt."""
+
+    lease: Lease
+    reason: AbortReason
+
+
+class Emit(NamedTuple):
+    """A run event: log it and tell the listeners."""
+
+    event: RunEvent
+    run: Run
+
+
+class Note(NamedTuple):
+    """Something for the log alone.
+
+    `kind` is one of ``taken``, ``stuck``, ``schedule``, ``unpaced`` (heartbeat late),
+    ``left`` (still running when stop timed out); `key` and `detail` say which and why.
+    """
+
+    kind: Literal["taken", "stuck", "schedule", "late", "left"]
+    key: RunKey
+    detail: str = ""
+
+
+class StoreDown(NamedTuple):
+    """An outage began: a call failed and so did its immediate repeat."""
+
+    error: BaseException
+
+
+class StoreUp(NamedTuple):
+    """The outage is over."""
+
+
+class Return(NamedTuple):
+    """A manual run has its result; whoever waits for it may have it."""
+
+    key: RunKey
+    run: Run
+
+
+class Drained(NamedTuple):
+    """Everything is done except the runs that `Stop` spared."""
+
+
+class Stopped(NamedTuple):
+    """The core is done and will send nothing more."""
+
+
+Action: TypeAlias = (
+    StoreCall
+    | StartRun
+    | Abort
+    | Emit
+    | Note
+    | StoreDown
+    | StoreUp
+    | Return
+    | Drained
+    | Stopped
+)
