@@ -1,0 +1,1 @@
+"""The tests of anarchon, and the helpers that they share."""
