@@ -363,6 +363,7 @@ class Settings(NamedTuple):
     heartbeat: float
     workers: int
     instance_id: str
+    token: str = ""  # this instance's owner token
     leases: bool = True
 
     @property
@@ -376,11 +377,15 @@ class Tick(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A store call was answered. `agrees`: the store's clock kept pace with ours."""
+    """A store call was answered. `agrees`: the store's clock kept pace with ours.
+
+    `sent` and `received` are the asker's monotonic clock right around the call.
+    """
 
     call: StoreCall
     answer: Claims | Renewed | Looked | Settled
     sent: float
+    received: float
     agrees: bool = True
 
 

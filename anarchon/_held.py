@@ -1,0 +1,249 @@
+"""The attempts that this instance holds: leases, deadlines, results.
+
+Pure, like the whole core. `Held` is one attempt with the two lives of `_states.py`;
+`HeldRuns` keeps them by lease and answers the questions that need all of them: what is
+due, which leases to renew, how many workers are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from ._states import HANDLER, RECORD, Ending, HandlerEvent, RecordEvent
+from ._values import Lease, Result, Run, StartRun, instant
+
+if TYPE_CHECKING:
+    from ._states import HandlerState, RecordState
+    from ._values import AbortReason, JobSpec, Reason, RunKey, Settings, Status, Won
+
+# How long a handler may take to notice its abort before it counts as stuck.
+STUCK_AFTER = 5.0
+
+
+class Held:
+    """One attempt held here."""
+
+    __slots__ = (
+        "abort",
+        "checkpoint",
+        "data",
+        "deadline",
+        "fence",
+        "fenced",
+        "handler",
+        "has_data",
+        "known",
+        "lease",
+        "reason",
+        "record",
+        "result",
+        "spec",
+        "start_at",
+        "started_ms",
+        "started_mono",
+        "stuck",
+        "stuck_at",
+        "timeout_at",
+    )
+
+    def __init__(self, lease: Lease, spec: JobSpec, reason: Reason, fence: int) -> None:
+        self.lease = lease
+        self.spec = spec
+        self.reason = reason
+        self.fence = fence
+        self.checkpoint: str | None = None
+        self.data: Any = None
+        self.has_data = False
+        self.handler: HandlerState = "pending"
+        self.record: RecordState = "open"
+        self.abort: AbortReason | None = None
+        self.result: tuple[Ending, Result] | None = None
+        self.deadline = inf  # past it the lease can't be proved any more
+        self.fenced = False  # the deadline passed, or somebody took the run: final
+        self.known = True  # the store has its record, so that it can be renewed
+        self.start_at = -inf
+        self.started_ms = 0
+        self.started_mono = 0.0
+        self.timeout_at = inf
+        self.stuck_at = inf
+        self.stuck = False
+
+    @property
+    def key(self) -> RunKey:
+        """The run that this is an attempt of."""
+        return self.lease.key
+
+    @property
+    def manual(self) -> bool:
+        """Whether somebody asked for this run by a call."""
+        return bool(self.lease.key.manual)
+
+    @property
+    def over(self) -> bool:
+        """Whether both lives have ended, so that the attempt can be forgotten."""
+        return self.handler == "done" and self.record in ("settled", "taken")
+
+    def handle(self, event: HandlerEvent) -> None:
+        """Move the handler on; an event that its table doesn't have is a bug."""
+        self.handler = HANDLER[self.handler, event]
+
+    def note(self, event: RecordEvent) -> None:
+        """Move the record on; an event that its table doesn't have is a bug."""
+        self.record = RECORD[self.record, event]
+
+    def extend(self, sent: float, left: float, margin: float) -> None:
+        """Move the deadline: the lease is proved until `left` after the sending."""
+        if not self.fenced and not self.manual:
+            self.deadline = sent + left - margin
+
+    def start(self, wall_ms: int, mono: float) -> StartRun:
+        """Start the handler."""
+        self.handle("start")
+        self.started_ms = wall_ms
+        self.started_mono = mono
+        if self.spec.timeout is not None:
+            self.timeout_at = mono + self.spec.timeout
+        return StartRun(
+            self.lease,
+            self.reason,
+            self.fence,
+            self.checkpoint,
+            self.spec,
+            self.data,
+            self.has_data,
+        )
+
+    def end(
+        self, ending: Ending, mono: float, error: str | None, traceback: str | None
+    ) -> Result:
+        """Give the attempt its result, which is final."""
+        self.note("result")
+        duration = mono - self.started_mono if self.started_ms else 0.0
+        result = Result(
+            self.key,
+            self.lease.attempt,
+            ending.status,
+            self.reason,
+            self.started_ms,
+            int(duration * 1000),
+            ending.detail,
+            error,
+            traceback,
+            self.fence,
+            ending.counted,
+        )
+        self.result = ending, result
+        return result
+
+    def run(
+        self, instance_id: str, status: Status, detail: str | None = None, error: str | None = None
+    ) -> Run:
+        """Return the public record of this attempt as it stands."""
+        result = self.result[1] if self.result else None
+        started = instant(self.started_ms) if self.started_ms else None
+        return Run(
+            run_id=self.key.run_id,
+            job=self.key.job,
+            slot=self.key.slot_ms,
+            scheduled_at=instant(self.key.slot_ms),
+            attempt=self.lease.attempt,
+            status=status,
+            detail=detail,
+            reason=self.reason,
+            manual=self.manual,
+            instance_id=instance_id,
+            started_at=started,
+            finished_at=(
+                instant(self.started_ms + result.duration_ms) if result and started else None
+            ),
+            duration_ms=result.duration_ms if result else None,
+            error=error if error is not None else result.error if result else None,
+            traceback=result.traceback if result else None,
+        )
+
+
+class HeldRuns:
+    """All attempts held here, by lease."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._runs: dict[Lease, Held] = {}
+
+    def __iter__(self) -> Iterator[Held]:
+        return iter(list(self._runs.values()))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def get(self, lease: Lease) -> Held | None:
+        """Return the attempt of this lease, if it is held here."""
+        return self._runs.get(lease)
+
+    def of(self, key: RunKey) -> Held | None:
+        """Return an attempt of this run that is held here or whose handler still lives."""
+        return next((held for lease, held in self._runs.items() if lease.key == key), None)
+
+    def add(self, held: Held) -> None:
+        """Keep a new attempt."""
+        self._runs[held.lease] = held
+
+    def won(self, answer: Won, spec: JobSpec, reason: Reason, sent: float) -> Held:
+        """Keep a won attempt; its lease counts from when the claim was sent."""
+        held = Held(Lease(answer.key, answer.attempt), spec, reason, answer.fence)
+        held.checkpoint = answer.checkpoint
+        if self._settings.leases:
+            held.extend(sent, answer.left_ms / 1000, self._settings.margin)
+        self.add(held)
+        return held
+
+    def drop_if_over(self, held: Held) -> None:
+        """Forget an attempt of which nothing is left to do."""
+        if held.over:
+            self._runs.pop(held.lease, None)
+
+    def renewable(self) -> tuple[Lease, ...]:
+        """Return the leases to renew: known, not given up, not past a timeout."""
+        return tuple(
+            held.lease
+            for held in self._runs.values()
+            if held.known
+            and not held.fenced
+            and held.abort != "timeout"
+            and held.record in ("open", "settling")
+        )
+
+    def free_workers(self) -> int:
+        """Return how many workers have nothing to do.
+
+        A stuck handler's worker is replaced, up to as many times as there are workers.
+        """
+        busy = stuck = 0
+        for held in self._runs.values():
+            if not held.manual and held.handler != "done":
+                stuck += held.stuck
+                busy += not held.stuck
+        workers = self._settings.workers
+        return max(0, workers - busy - max(0, stuck - workers))
+
+    def stuck_count(self) -> int:
+        """Return how many handlers ignored their abort and still run."""
+        return sum(held.stuck and held.handler == "live" for held in self._runs.values())
+
+    def live_count(self) -> int:
+        """Return how many handlers are running."""
+        return sum(held.handler == "live" for held in self._runs.values())
+
+    def wakeups(self) -> Iterator[float]:
+        """Yield every monotonic instant at which something here falls due."""
+        for held in self._runs.values():
+            if held.handler == "pending":
+                yield held.start_at
+            if not held.fenced and held.record in ("open", "settling"):
+                yield held.deadline
+            if held.handler == "live":
+                if held.abort is None and held.record == "open":
+                    yield held.timeout_at
+                if not held.stuck:
+                    yield held.stuck_at
