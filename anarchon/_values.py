@@ -397,11 +397,15 @@ class Failed(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A handler ended: it returned (`error` is None) or raised."""
+    """A handler ended: it returned (`error` is None) or raised.
+
+    `aborted`: what it raised was `Aborted`, which is no error worth keeping.
+    """
 
     lease: Lease
     error: str | None = None
     traceback: str | None = None
+    aborted: bool = False
     unstarted: bool = False  # no thread could be had: the handler was never called
 
 
@@ -410,6 +414,7 @@ class RunNow(NamedTuple):
 
     key: RunKey
     data: Any
+    has_data: bool = False  # the caller brought data of its own, be it None
 
 
 class Stop(NamedTuple):
