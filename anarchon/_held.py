@@ -7,15 +7,16 @@ due, which leases to renew, how many workers are free.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ._states import HANDLER, RECORD, Ending, HandlerEvent, RecordEvent
+from ._states import HANDLER, RECORD
 from ._values import Lease, Result, Run, StartRun, instant
 
 if TYPE_CHECKING:
-    from ._states import HandlerState, RecordState
+    from collections.abc import Iterator
+
+    from ._states import Ending, HandlerEvent, HandlerState, RecordEvent, RecordState
     from ._values import AbortReason, JobSpec, Reason, RunKey, Settings, Status, Won
 
 # How long a handler may take to notice its abort before it counts as stuck.
@@ -41,8 +42,8 @@ class Held:
         "result",
         "spec",
         "start_at",
-        "started_ms",
         "started_mono",
+        "started_ms",
         "stuck",
         "stuck_at",
         "timeout_at",
@@ -59,7 +60,7 @@ class Held:
         self.handler: HandlerState = "pending"
         self.record: RecordState = "open"
         self.abort: AbortReason | None = None
-        self.result: tuple[Ending, Result] | None = None
+        self.result: Result | None = None
         self.deadline = inf  # past it the lease can't be proved any more
         self.fenced = False  # the deadline passed, or somebody took the run: final
         self.known = True  # the store has its record, so that it can be renewed
@@ -115,13 +116,11 @@ class Held:
             self.has_data,
         )
 
-    def end(
-        self, ending: Ending, mono: float, error: str | None, traceback: str | None
-    ) -> Result:
+    def end(self, ending: Ending, mono: float, error: str | None, traceback: str | None) -> Result:
         """Give the attempt its result, which is final."""
         self.note("result")
         duration = mono - self.started_mono if self.started_ms else 0.0
-        result = Result(
+        self.result = Result(
             self.key,
             self.lease.attempt,
             ending.status,
@@ -134,14 +133,13 @@ class Held:
             self.fence,
             ending.counted,
         )
-        self.result = ending, result
-        return result
+        return self.result
 
     def run(
         self, instance_id: str, status: Status, detail: str | None = None, error: str | None = None
     ) -> Run:
         """Return the public record of this attempt as it stands."""
-        result = self.result[1] if self.result else None
+        result = self.result
         started = instant(self.started_ms) if self.started_ms else None
         return Run(
             run_id=self.key.run_id,
@@ -170,6 +168,7 @@ class HeldRuns:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._runs: dict[Lease, Held] = {}
+        self._by_key: dict[RunKey, Held] = {}
 
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._runs.values()))
@@ -183,11 +182,12 @@ class HeldRuns:
 
     def of(self, key: RunKey) -> Held | None:
         """Return an attempt of this run that is held here or whose handler still lives."""
-        return next((held for lease, held in self._runs.items() if lease.key == key), None)
+        return self._by_key.get(key)
 
     def add(self, held: Held) -> None:
         """Keep a new attempt."""
         self._runs[held.lease] = held
+        self._by_key[held.key] = held
 
     def won(self, answer: Won, spec: JobSpec, reason: Reason, sent: float) -> Held:
         """Keep a won attempt; its lease counts from when the claim was sent."""
@@ -202,6 +202,8 @@ class HeldRuns:
         """Forget an attempt of which nothing is left to do."""
         if held.over:
             self._runs.pop(held.lease, None)
+            if self._by_key.get(held.key) is held:
+                del self._by_key[held.key]
 
     def renewable(self) -> tuple[Lease, ...]:
         """Return the leases to renew: known, not given up, not past a timeout."""

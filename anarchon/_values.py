@@ -548,14 +548,5 @@ class Stopped(NamedTuple):
 
 
 Action: TypeAlias = (
-    StoreCall
-    | StartRun
-    | Abort
-    | Emit
-    | Note
-    | StoreDown
-    | StoreUp
-    | Return
-    | Drained
-    | Stopped
+    StoreCall | StartRun | Abort | Emit | Note | StoreDown | StoreUp | Return | Drained | Stopped
 )

@@ -1,0 +1,155 @@
+"""The live runs of others that this instance is a backup of.
+
+A backup looks at the store once per heartbeat, and once more just after the earliest
+lease end it knows. A look answers only what is wrong; what it shows as ended or handed
+over is claimed. What a look doesn't list is healthy or closed, so it stays watched with
+the time first seen until the store has no open run left, or a claim's answer for the job
+no longer names it.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from random import Random
+
+    from ._values import Looked, OpenRun, RunKey, Settings
+
+# A look or claim "just after" an instant that the store computed in whole milliseconds.
+JUST_AFTER = 0.002
+
+
+class Watch:
+    """One run of somebody else: what was last seen of it, and since when."""
+
+    __slots__ = ("attempt", "beat", "first_seen", "key", "mine", "ready_at")
+
+    def __init__(self, key: RunKey, received: float) -> None:
+        self.key = key
+        self.attempt = 0
+        self.beat = -1
+        self.first_seen = received
+        self.ready_at = inf  # when the next attempt may be claimed
+        self.mine = False  # a win of ours whose answer was lost
+
+    @property
+    def wants(self) -> int:
+        """The attempt that a claim of this run names."""
+        return self.attempt if self.mine else self.attempt + 1
+
+    def see(self, run: OpenRun, received: float, margin: float, *, agrees: bool) -> None:
+        """Take in what the store says of the run."""
+        if (run.attempt, run.beat) != (self.attempt, self.beat):
+            self.attempt, self.beat, self.first_seen = run.attempt, run.beat, received
+        self.mine = run.mine and run.state == "running"
+        self.ready_at = self._ready_at(run, received, margin, agrees=agrees)
+
+    def _ready_at(self, run: OpenRun, received: float, margin: float, *, agrees: bool) -> float:
+        if run.state == "waiting" or self.mine:
+            return received
+        lease = run.lease_ms / 1000
+        if run.left_ms > 0:
+            # Its lease still runs by the store's clock. Unchanged for a whole lease by
+            # ours it has ended all the same: the store's clock may have stepped back.
+            return self.first_seen + lease + JUST_AFTER
+        if agrees:
+            return received
+        return max(received, self.first_seen + lease - margin + JUST_AFTER)
+
+
+class Watches:
+    """All watched runs, and when to look at them next."""
+
+    def __init__(self, settings: Settings, rng: Random) -> None:
+        self._settings = settings
+        self._rng = rng
+        self._runs: dict[RunKey, Watch] = {}
+        self._regular = inf  # the look that each heartbeat brings
+        self._at_end = inf  # the look just after the earliest lease end
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __contains__(self, key: RunKey) -> bool:
+        return key in self._runs
+
+    def see(self, run: OpenRun, received: float, *, agrees: bool) -> Watch:
+        """Become, or stay, a backup of this run."""
+        watch = self._runs.get(run.key)
+        if watch is None:
+            watch = self._runs[run.key] = Watch(run.key, received)
+        margin = max(run.lease_ms / 10_000, 0.25)
+        watch.see(run, received, margin, agrees=agrees)
+        if run.state == "running" and run.left_ms > 0:
+            self._at_end = min(self._at_end, received + run.left_ms / 1000 + JUST_AFTER)
+        return watch
+
+    def forget(self, key: RunKey) -> None:
+        """Stop watching this run."""
+        self._runs.pop(key, None)
+
+    def forget_job(self, name: str, except_for: Iterable[RunKey] = ()) -> None:
+        """Stop watching the runs of a job that are not named."""
+        kept = set(except_for)
+        for key in [key for key in self._runs if key.job == name and key not in kept]:
+            del self._runs[key]
+
+    def clear(self) -> None:
+        """Stop watching."""
+        self._runs.clear()
+        self._regular = self._at_end = inf
+
+    def ready(self, mono: float) -> list[Watch]:
+        """Return the runs whose next attempt may be claimed now, oldest slot first."""
+        found = [watch for watch in self._runs.values() if watch.ready_at <= mono]
+        return sorted(found, key=lambda watch: watch.key.slot_ms)
+
+    def asked(self, keys: Iterable[RunKey]) -> None:
+        """Note that these were claimed: the next look decides whether they are again."""
+        for key in keys:
+            if key in self._runs:
+                self._runs[key].ready_at = inf
+
+    def jobs(self) -> tuple[str, ...]:
+        """Return the jobs that have a watched run."""
+        return tuple(sorted({key.job for key in self._runs}))
+
+    # --- looks ---
+
+    def plan(self, mono: float, *, needed: bool) -> None:
+        """Keep a look planned while anything is watched, or while it is needed."""
+        if not self._runs and not needed:
+            self._regular = self._at_end = inf
+        elif self._regular == inf:
+            # A random phase: a fleet of backups sees a hand-over the sooner.
+            self._regular = mono + self._settings.heartbeat * self._rng.uniform(0.1, 1.0)
+
+    def look_due(self) -> float:
+        """Return the instant of the next look."""
+        return min(self._regular, self._at_end)
+
+    def look_sent(self, mono: float) -> None:
+        """Plan the look after the one that is sent now."""
+        self._at_end = inf
+        if self._regular <= mono:
+            self._regular = mono + self._settings.heartbeat * self._rng.uniform(0.9, 1.1)
+
+    def look_failed(self, mono: float) -> None:
+        """The look got no answer: it is due again at once."""
+        self._regular = mono
+
+    def looked(self, looked: Looked, received: float) -> None:
+        """Take in how much is open, and when the earliest lease ends."""
+        if looked.others == 0:
+            self._runs.clear()
+            self._at_end = inf
+        elif looked.next_end_ms is not None:
+            self._at_end = received + looked.next_end_ms / 1000 + JUST_AFTER
+
+    def wakeups(self) -> Iterator[float]:
+        """Yield the instants at which a watched run may be claimed."""
+        for watch in self._runs.values():
+            yield watch.ready_at
