@@ -1,0 +1,376 @@
+"""The part of the scheduler that defines jobs, and the registry that keeps them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack, overload
+
+from ._declared import declared_jobs
+from ._durations import shown
+from ._handlers import Handler
+from .errors import ConfigurationError, JobNotFound
+from .jobs import build_job, check_name, check_options, naming
+from .schedules import Cron, Every, Once, slot_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+    from typing import Self
+
+    from ._durations import Duration
+    from .jobs import Defaults, Job, JobOptions
+    from .schedules import Schedule
+
+F = TypeVar("F", bound=Handler)
+
+
+class Addition(NamedTuple):
+    """A job to add, and whether it may take the place of one with its name."""
+
+    job: Job
+    replace: bool = False
+
+
+class Registry:
+    """The jobs of one scheduler by name, in the order of definition.
+
+    Safe from any thread. Whoever changes it and then tells somebody else holds
+    ``order`` meanwhile, so that two changes are told in the order they were made; no
+    method here needs it.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._forms: dict[object, str] = {}
+        self.renew_locks()
+
+    def renew_locks(self) -> None:
+        """Make new locks: in a forked child the old ones may be held for ever."""
+        self._lock = threading.Lock()
+        self.order = threading.RLock()
+
+    def add(self, job: Job, *, replace: bool = False) -> None:
+        """Add a job, or put it in the place of one with its name.
+
+        Raises:
+            ConfigurationError: The name is taken and `replace` is False.
+        """
+        self.add_all([Addition(job, replace)])
+
+    def add_all(self, additions: Iterable[Addition]) -> None:
+        """Add all of these jobs or none.
+
+        Raises:
+            ConfigurationError: A name is taken, or occurs twice.
+        """
+        with self._lock:
+            jobs = dict(self._jobs)
+            for job, replace in additions:
+                if job.name in jobs and not replace:
+                    raise ConfigurationError(
+                        f"job {job.name!r}: there is one of this name already, on"
+                        f" {shown(jobs[job.name].schedule)}; choose another name, or say"
+                        " replace=True"
+                    )
+                jobs[job.name] = job
+            self._jobs = jobs
+
+    def remove(self, name: str) -> bool:
+        """Remove a job; False when there is none of this name."""
+        with self._lock:
+            jobs = dict(self._jobs)
+            removed = jobs.pop(name, None) is not None
+            self._jobs = jobs
+            return removed
+
+    def get(self, name: str) -> Job:
+        """Return a job.
+
+        Raises:
+            JobNotFound: There is none of this name.
+        """
+        jobs = self._jobs
+        if name in jobs:
+            return jobs[name]
+        from difflib import get_close_matches
+
+        near = get_close_matches(str(name), jobs, n=3)
+        if near:
+            fix = f"did you mean {' or '.join(map(repr, near))}?"
+        else:
+            fix = f"the jobs are {shown(list(jobs))}" if jobs else "no job is defined"
+        raise JobNotFound(f"no job {shown(name)} on this scheduler; {fix}")
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """All jobs, in the order of definition."""
+        return tuple(self._jobs.values())
+
+    def expect(self, form: object, text: str) -> None:
+        """Remember that a decorator was made, and how it reads."""
+        with self._lock:
+            self._forms[form] = text
+
+    def applied(self, form: object) -> None:
+        """Forget a decorator: it was applied."""
+        with self._lock:
+            self._forms.pop(form, None)
+
+    def unapplied(self) -> list[str]:
+        """Return the decorators that were made but not applied, as they read."""
+        with self._lock:
+            return list(self._forms.values())
+
+
+class _Missing:
+    """Stands for a handler that was not given, as None may be one given by mistake."""
+
+
+_MISSING: Any = _Missing()
+
+
+class Definitions:
+    """The methods of a scheduler that define jobs.
+
+    Each may be called before and after `start`, from any thread. With a handler they
+    return the scheduler, so that calls chain; without one they are decorators that
+    return the function unchanged.
+
+    The host sets the three attributes below, and overrides `_defined` and `_removed` to
+    learn of changes; they are called one at a time, in the order of the changes.
+    """
+
+    _registry: Registry
+    _defaults: Defaults
+    _timezone: str | None
+
+    def _defined(self, job: Job) -> None:
+        """A job was added or put in the place of another; called after the change."""
+
+    def _removed(self, job_name: str) -> None:
+        """A job was removed; called after the change."""
+
+    @overload
+    def every(
+        self, name: str, interval: Duration, handler: Handler, **options: Unpack[JobOptions]
+    ) -> Self: ...
+    @overload
+    def every(
+        self, name: str, interval: Duration, **options: Unpack[JobOptions]
+    ) -> Callable[[F], F]: ...
+    def every(
+        self,
+        name: str,
+        interval: Duration,
+        handler: Handler = _MISSING,
+        **options: Unpack[JobOptions],
+    ) -> Self | Callable[[F], F]:
+        """Run a job at every multiple of an interval since 1970-01-01T00:00Z.
+
+        Args:
+            name: 1 to 200 printable characters, the same on every instance.
+            interval: Seconds, a `timedelta`, or text such as ``"10s"``; whole
+                milliseconds, at least 100.
+            handler: A function of the context, or of nothing; plain or ``async def``.
+            options: As in `JobOptions`.
+
+        Raises:
+            ConfigurationError: Something can't be as given; nothing was defined.
+        """
+        with naming(check_name(name)):
+            schedule = Every(interval)
+        return self._define("every", name, schedule, handler, options)
+
+    @overload
+    def cron(
+        self,
+        name: str,
+        expression: str,
+        handler: Handler,
+        *,
+        timezone: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Self: ...
+    @overload
+    def cron(
+        self,
+        name: str,
+        expression: str,
+        *,
+        timezone: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Callable[[F], F]: ...
+    def cron(
+        self,
+        name: str,
+        expression: str,
+        handler: Handler = _MISSING,
+        *,
+        timezone: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Self | Callable[[F], F]:
+        """Run a job at the wall times of a cron expression.
+
+        Args:
+            name: 1 to 200 printable characters, the same on every instance.
+            expression: Five fields, six with seconds first, seven with the year last, or
+                an alias; as for `Cron`.
+            handler: A function of the context, or of nothing; plain or ``async def``.
+            timezone: The key of a zone; by default the scheduler's, or else UTC.
+            options: As in `JobOptions`.
+
+        Raises:
+            ConfigurationError: Something can't be as given; nothing was defined.
+        """
+        zone = self._timezone if timezone is None else timezone
+        with naming(check_name(name)):
+            schedule = Cron(expression, "UTC" if zone is None else zone)
+        return self._define("cron", name, schedule, handler, options)
+
+    @overload
+    def once(
+        self,
+        name: str,
+        at: datetime | str,
+        handler: Handler,
+        *,
+        timezone: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Self: ...
+    @overload
+    def once(
+        self,
+        name: str,
+        at: datetime | str,
+        *,
+        timezone: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Callable[[F], F]: ...
+    def once(
+        self,
+        name: str,
+        at: datetime | str,
+        handler: Handler = _MISSING,
+        *,
+        timezone: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Self | Callable[[F], F]:
+        """Run a job one time.
+
+        Args:
+            name: 1 to 200 printable characters, the same on every instance.
+            at: An aware datetime or ISO text with an offset, the same instant on every
+                instance; without an offset, `timezone` is needed.
+            handler: A function of the context, or of nothing; plain or ``async def``.
+            timezone: The key of a zone for a time without an offset.
+            options: As in `JobOptions`.
+
+        Raises:
+            ConfigurationError: Something can't be as given; nothing was defined.
+        """
+        with naming(check_name(name)):
+            schedule = Once(at, timezone)
+        return self._define("once", name, schedule, handler, options)
+
+    @overload
+    def schedule(
+        self, name: str, schedule: Schedule, handler: Handler, **options: Unpack[JobOptions]
+    ) -> Self: ...
+    @overload
+    def schedule(
+        self, name: str, schedule: Schedule, **options: Unpack[JobOptions]
+    ) -> Callable[[F], F]: ...
+    def schedule(
+        self,
+        name: str,
+        schedule: Schedule,
+        handler: Handler = _MISSING,
+        **options: Unpack[JobOptions],
+    ) -> Self | Callable[[F], F]:
+        """Run a job at the slots of a schedule object.
+
+        Args:
+            name: 1 to 200 printable characters, the same on every instance.
+            schedule: An object with ``next_after(t)`` and ``latest(t)``, which must give
+                the same slots on every instance.
+            handler: A function of the context, or of nothing; plain or ``async def``.
+            options: As in `JobOptions`.
+
+        Raises:
+            ConfigurationError: Something can't be as given; nothing was defined.
+        """
+        with naming(check_name(name)):
+            slot_source(schedule)
+        return self._define("schedule", name, schedule, handler, options)
+
+    def register(self, obj: object, prefix: str = "") -> Self:
+        """Define the jobs that were declared on an object's methods or in a module.
+
+        Of an object: its decorated methods, inherited ones as well. A method that
+        overrides a decorated one takes its place, and its declaration too if it has none
+        itself. Of a module: the decorated functions that were written in it. A single
+        decorated function may be given as well.
+
+        Args:
+            obj: The object, module or function.
+            prefix: Text to put in front of each job's name.
+
+        Raises:
+            ConfigurationError: It is a class, declares nothing, or one of its jobs is
+                refused; then none was defined.
+        """
+        additions = []
+        for declaration, handler in declared_jobs(obj):
+            options = declaration.options
+            schedule = declaration.schedule_in(self._timezone)
+            name = _prefixed(prefix, declaration.name)
+            job = build_job(name, schedule, handler, options, self._defaults)
+            additions.append(Addition(job, options.get("replace", False)))
+        self._add(additions)
+        return self
+
+    def remove(self, name: str) -> bool:
+        """Stop scheduling and watching a job here; False when there is none of this name.
+
+        A run in progress here finishes, records stay, and other instances go on.
+        """
+        with self._registry.order:
+            removed = self._registry.remove(name)
+            if removed:
+                self._removed(name)
+        return removed
+
+    def _define(
+        self, form: str, name: str, schedule: Schedule, handler: object, options: JobOptions
+    ) -> Self | Callable[[F], F]:
+        if handler is not _MISSING:
+            return self._define_job(name, schedule, handler, options)
+        check_options(name, options)
+        registry, mark = self._registry, object()
+        registry.expect(mark, f"@{form}({name!r}, ...) on {shown(schedule)}")
+
+        def decorate(function: F) -> F:
+            registry.applied(mark)
+            self._define_job(name, schedule, function, options)
+            return function
+
+        return decorate
+
+    def _define_job(
+        self, name: str, schedule: Schedule, handler: object, options: JobOptions
+    ) -> Self:
+        job = build_job(name, schedule, handler, options, self._defaults)
+        self._add([Addition(job, options.get("replace", False))])
+        return self
+
+    def _add(self, additions: list[Addition]) -> None:
+        with self._registry.order:
+            self._registry.add_all(additions)
+            for addition in additions:
+                self._defined(addition.job)
+
+
+def _prefixed(prefix: object, name: str) -> str:
+    if not isinstance(prefix, str):
+        raise ConfigurationError(f"prefix {shown(prefix)} is not text; give a str")
+    return prefix + name

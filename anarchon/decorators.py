@@ -1,0 +1,161 @@
+"""Decorators that declare jobs on methods and functions without registering them.
+
+    class Reports:
+        @every("sync", "10s")
+        def sync(self, ctx): ...
+
+    scheduler.register(Reports())
+
+A declaration is a note on the function, which is returned unchanged; one function may
+have several. Schedule and options are checked here already, the handler's signature when
+`Scheduler.register` binds it to an object.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
+
+from ._durations import shown
+from ._handlers import check_callable
+from .errors import ConfigurationError
+from .jobs import check_name, check_options, naming
+from .schedules import Cron, Every, Once, slot_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from ._durations import Duration
+    from .jobs import JobOptions
+    from .schedules import Schedule
+
+F = TypeVar("F", bound="Callable[..., object] | classmethod[Any, Any, Any]")
+
+_ATTRIBUTE = "__anarchon_jobs__"
+_numbers = count()
+
+
+class Declaration(NamedTuple):
+    """A job that waits for its object. `number` keeps the order of the source text.
+
+    `has_zone` is False for a cron expression without a timezone of its own, which is
+    then read in the scheduler's.
+    """
+
+    number: int
+    name: str
+    schedule: Schedule
+    options: JobOptions
+    has_zone: bool = True
+
+    def schedule_in(self, timezone: str | None) -> Schedule:
+        """Return the schedule, read in the scheduler's timezone if it has none itself."""
+        if self.has_zone or timezone is None or not isinstance(self.schedule, Cron):
+            return self.schedule
+        return Cron(self.schedule.expression, timezone)
+
+
+def every(name: str, interval: Duration, **options: Unpack[JobOptions]) -> Callable[[F], F]:
+    """Declare a job at every multiple of an interval since 1970-01-01T00:00Z.
+
+    Args:
+        name: The job's name; `Scheduler.register` may put a prefix in front.
+        interval: Seconds, a `timedelta`, or text such as ``"10s"``.
+        options: As in `JobOptions`.
+
+    Raises:
+        ConfigurationError: The name, the interval or an option is wrong.
+    """
+    with naming(check_name(name)):
+        schedule = Every(interval)
+    return _declare(name, schedule, options)
+
+
+def cron(
+    name: str, expression: str, *, timezone: str | None = None, **options: Unpack[JobOptions]
+) -> Callable[[F], F]:
+    """Declare a job at the wall times of a cron expression.
+
+    Args:
+        name: The job's name; `Scheduler.register` may put a prefix in front.
+        expression: As for `Cron`.
+        timezone: The key of a zone; by default the scheduler's, or else UTC.
+        options: As in `JobOptions`.
+
+    Raises:
+        ConfigurationError: The name, the expression, the zone or an option is wrong.
+    """
+    with naming(check_name(name)):
+        schedule = Cron(expression, "UTC" if timezone is None else timezone)
+    return _declare(name, schedule, options, has_zone=timezone is not None)
+
+
+def once(
+    name: str, at: datetime | str, *, timezone: str | None = None, **options: Unpack[JobOptions]
+) -> Callable[[F], F]:
+    """Declare a job that is due one time.
+
+    Args:
+        name: The job's name; `Scheduler.register` may put a prefix in front.
+        at: An aware datetime or ISO text with an offset, or without one and `timezone`.
+        timezone: The key of a zone for a time without an offset.
+        options: As in `JobOptions`.
+
+    Raises:
+        ConfigurationError: The name, the time, the zone or an option is wrong.
+    """
+    with naming(check_name(name)):
+        slot = Once(at, timezone)
+    return _declare(name, slot, options)
+
+
+def schedule(name: str, schedule: Schedule, **options: Unpack[JobOptions]) -> Callable[[F], F]:
+    """Declare a job at the slots of a schedule object.
+
+    Args:
+        name: The job's name; `Scheduler.register` may put a prefix in front.
+        schedule: An object with ``next_after(t)`` and ``latest(t)``.
+        options: As in `JobOptions`.
+
+    Raises:
+        ConfigurationError: The name, the schedule or an option is wrong.
+    """
+    with naming(check_name(name)):
+        slot_source(schedule)
+    return _declare(name, schedule, options)
+
+
+def declarations(function: object) -> tuple[Declaration, ...]:
+    """Return what was declared on a function, or on what a static or class method wraps."""
+    target = _target(function)
+    found = getattr(target, "__dict__", {}).get(_ATTRIBUTE, ())
+    return found if isinstance(found, tuple) else ()
+
+
+def _declare(
+    name: str, schedule: Schedule, options: JobOptions, *, has_zone: bool = True
+) -> Callable[[F], F]:
+    check_options(name, options)
+    declaration = Declaration(next(_numbers), name, schedule, options, has_zone)
+
+    def decorate(function: F) -> F:
+        target = _target(function)
+        check_callable(target, name)
+        try:
+            # The decorators below this one have added theirs already.
+            setattr(target, _ATTRIBUTE, (declaration, *declarations(target)))
+        except (AttributeError, TypeError):
+            raise ConfigurationError(
+                f"job {name!r}: {shown(function)} can't carry a declaration; decorate a function"
+                " that calls it"
+            ) from None
+        return function
+
+    return decorate
+
+
+def _target(function: object) -> object:
+    if isinstance(function, staticmethod | classmethod):
+        return function.__func__
+    return function
