@@ -1,0 +1,158 @@
+"""Asking the store: what a call of the core is on a backend, and what counts as an answer.
+
+A `Lane` is the body of a thread that asks one question at a time. There are two, so that
+renewals and looks never wait behind a claim. A lane decides nothing: it stamps the call,
+makes it, and reports an answer of the right shape or the failure.
+"""
+
+from __future__ import annotations
+
+import logging
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+
+from ._values import (
+    Claim,
+    Claims,
+    Finish,
+    Look,
+    Looked,
+    RecordManual,
+    Release,
+    Renew,
+    Renewed,
+    Settled,
+    Skip,
+    Unfinished,
+)
+from .errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._clock import Basis, Clock
+    from ._values import Owner, Pace, StoreCall
+    from .backends.base import ClaimBackend, LeaseBackend
+
+StoreAnswer: TypeAlias = Claims | Renewed | Looked | Settled
+
+_ANSWERS: dict[type[StoreCall], type[StoreAnswer]] = {
+    Claim: Claims,
+    Skip: Claims,
+    Finish: Settled,
+    Release: Settled,
+    RecordManual: Settled,
+    Renew: Renewed,
+    Look: Looked,
+    Unfinished: Looked,
+}
+
+
+class Ask(NamedTuple):
+    """A call for the store, when it was due, and what it may say about the clocks."""
+
+    call: StoreCall
+    due: float
+    basis: Basis
+
+
+class Reply(NamedTuple):
+    """What came of it; `wall` and `received` are our clocks right after the call."""
+
+    ask: Ask
+    answer: StoreAnswer | BaseException
+    sent: float
+    received: float
+    wall: float
+
+
+class LaneEnded(NamedTuple):
+    """A lane asks nothing more."""
+
+    lane: Lane
+
+
+class Lane:
+    """One question to the store at a time. `run` is the body of the lane's thread."""
+
+    def __init__(
+        self,
+        backend: ClaimBackend,
+        owner: Owner,
+        lease_ms: int,
+        clock: Clock,
+        report: Callable[[Reply | LaneEnded], None],
+    ) -> None:
+        self.asks: SimpleQueue[Ask | None] = SimpleQueue()
+        self.asking_since: float | None = None
+        self._backend = backend
+        self._owner = owner
+        self._lease_ms = lease_ms
+        self._clock = clock
+        self._report = report
+
+    def run(self) -> None:
+        """Answer every question, until None comes."""
+        while (ask := self._clock.get(self.asks, None)) is not None:
+            self._report(self._reply(ask))
+            del ask
+        self._report(LaneEnded(self))
+
+    def _reply(self, ask: Ask) -> Reply:
+        answer: StoreAnswer | BaseException
+        sent = self.asking_since = self._clock.mono()
+        try:
+            answer = self._checked(ask.call, self._ask(ask.call, ask.basis.pace(sent)))
+        except BaseException as error:
+            logging.getLogger("anarchon").debug("a store call failed", exc_info=True)
+            # Its frames hold connections that have to go, so only the text lives on.
+            answer = error.with_traceback(None)
+        received, wall = self._clock.mono(), self._clock.wall()
+        self.asking_since = None
+        return Reply(ask, answer, sent, received, wall)
+
+    def _ask(self, call: StoreCall, pace: Pace) -> object:
+        """Make the call. The core sends what needs leases only to a backend that has them."""
+        backend = cast("LeaseBackend", self._backend)
+        owner = self._owner
+        answer: object
+        match call:
+            case Claim(wishes=wishes, wins=wins):
+                answer = backend.claim(wishes, owner=owner, wins=wins, pace=pace)
+            case Finish(results=results):
+                answer = backend.finish(results, owner=owner)
+            case Release(results=results):
+                answer = backend.release(results, owner=owner)
+            case Skip(wishes=slots):
+                answer = backend.skip(slots, owner=owner, pace=pace)
+            case Unfinished(jobs=jobs):
+                answer = backend.unfinished(jobs, owner=owner)
+            case RecordManual(results=results):
+                answer = backend.record_manual(results, owner=owner, lease_ms=self._lease_ms)
+            case Renew(leases=leases):
+                answer = backend.renew(leases, owner=owner, lease_ms=self._lease_ms)
+            case Look(jobs=jobs):
+                answer = backend.look(jobs, owner=owner)
+        return answer
+
+    def _checked(self, call: StoreCall, answer: object) -> StoreAnswer:
+        """Refuse what isn't an answer to this call: nothing may be concluded from it."""
+        asked = type(call).__name__.lower()
+        if not isinstance(answer, _ANSWERS[type(call)]) or not isinstance(answer.store_ms, int):
+            raise BackendError(f"the store answered {asked} with {type(answer).__name__}")
+        if isinstance(answer, Claims | Settled) and len(answer.answers) != _questions(call):
+            raise BackendError(
+                f"the store gave {len(answer.answers)} answers to {asked} of {_questions(call)}"
+            )
+        return answer
+
+
+def _questions(call: StoreCall) -> int:
+    """Return how many runs a call is about."""
+    match call:
+        case Claim(wishes=asked) | Skip(wishes=asked):
+            return len(asked)
+        case Finish(results=results) | Release(results=results) | RecordManual(results=results):
+            return len(results)
+        case _:
+            return 0

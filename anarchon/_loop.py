@@ -1,0 +1,318 @@
+"""The scheduler thread: the core's inputs and actions, and the estimate of the store's clock.
+
+`Loop` waits on the inbox until the core's next wake-up, and never for a store, a handler
+or a lock. Whatever goes wrong in it, in the core or in the facade is logged and survived:
+inputs are taken on as they come, only the passing of time pauses for a moment.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from ._clock import StoreClock
+from ._core import Core, CoreView
+from ._lanes import Ask, Reply
+from ._run_handler import Attempt
+from ._values import (
+    Abort,
+    Answered,
+    Claim,
+    Ended,
+    Failed,
+    Finish,
+    Look,
+    Note,
+    Now,
+    RecordManual,
+    Release,
+    Renew,
+    RunKey,
+    RunNow,
+    Skip,
+    StartRun,
+    Stop,
+    Stopped,
+    StoreDown,
+    StoreUp,
+    Tick,
+    Unfinished,
+)
+from ._workers import HandlerEnded
+from .context import Context, Signal, Switch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from queue import SimpleQueue
+    from random import Random
+
+    from ._clock import Clock
+    from ._lanes import Lane
+    from ._run_handler import Around
+    from ._values import Action, Drained, Emit, Input, JobSpec, Return, ServerInfo, Settings
+    from ._workers import Workers
+
+    Told: TypeAlias = Emit | Note | StoreDown | StoreUp | Return | Drained | Stopped
+
+LONGEST_PAUSE = 5.0
+STOP_GRACE = 1.0
+
+_log = logging.getLogger("anarchon")
+
+
+class EngineStats(NamedTuple):
+    """How an engine is doing. `last_contact` is our monotonic clock at the last reply."""
+
+    running: int
+    free_workers: int
+    stuck: int
+    heartbeat_late: float
+    last_contact: float | None
+    clock_offset: float
+    clock_far: bool
+    store_up: bool
+
+
+class Add(NamedTuple):
+    """Schedule a job, in place of one of the same name."""
+
+    spec: JobSpec
+
+
+class Remove(NamedTuple):
+    """Stop scheduling and watching a job."""
+
+    name: str
+
+
+class Join(NamedTuple):
+    """Put True into the mailbox when all is over."""
+
+    mailbox: SimpleQueue[bool]
+
+
+class Loop:
+    """Owns the core. All methods but `stats` belong to the scheduler thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        inbox: SimpleQueue[object],
+        workers: Workers,
+        lanes: tuple[Lane, Lane],
+        *,
+        around: Around | None,
+        on_action: Callable[[Told], None],
+        rng: Random,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._inbox = inbox
+        self._workers = workers
+        self._store, self._keeper = lanes
+        self._around = around
+        self._tell = on_action
+        self._core = Core(settings, rng)
+        self._store_clock = StoreClock(settings, steady=True)
+        self._view = CoreView(0, settings.workers, 0)
+        self._wakeup: float | None = None
+        self._due = 0.0  # when what is being done now was due
+        self._failures = 0
+        self._resume_at = -inf  # no tick before: the last one failed
+        self._stop_by = inf
+        self._late = 0.0
+        self._late_told = False
+        self._last_contact: float | None = None
+        self._store_up = True
+        self.stopped = False
+        self.joiners: list[SimpleQueue[bool]] = []
+
+    def opened(self, info: ServerInfo, sent: float, received: float, wall: float) -> None:
+        """Take the store's word from its opening; before the thread exists."""
+        self._store_clock = StoreClock(self._settings, steady=info.steady)
+        self._store_clock.heard(sent, received, wall, info.store_ms)
+        self._last_contact = received
+
+    def run(self, specs: Sequence[JobSpec]) -> None:
+        """Take inputs until the core has stopped."""
+        for spec in specs:
+            self._take(Add(spec))
+        while not self.stopped:
+            try:
+                self._turn()
+            except BaseException as error:
+                self._survive(error)
+
+    def abandon(self) -> None:
+        """Have nothing to show any more: this is a forked child."""
+        self.stopped = True
+        self._view = CoreView(0, self._settings.workers, 0)
+        self._late = 0.0
+
+    def stats(self) -> EngineStats:
+        """Return how it is going, from any thread."""
+        view, wakeup, late = self._view, self._wakeup, self._late
+        if view.running and wakeup is not None and not self.stopped:
+            overdue = self._clock.mono() - wakeup
+            late = max(late, overdue if overdue > self._settings.heartbeat else 0.0)
+        return EngineStats(
+            running=view.running,
+            free_workers=view.free_workers,
+            stuck=view.stuck,
+            heartbeat_late=late,
+            last_contact=self._last_contact,
+            clock_offset=self._store_clock.offset,
+            clock_far=self._store_clock.far,
+            store_up=self._store_up,
+        )
+
+    # --- inputs ---
+
+    def _turn(self) -> None:
+        """Wait for the next input or the next wake-up, and deal with it."""
+        message = self._clock.get(self._inbox, self._timeout())
+        mono = self._clock.mono()
+        self._due = mono if self._wakeup is None else min(self._wakeup, mono)
+        if self._view.running and mono - self._due > self._settings.heartbeat:
+            self._beat(mono - self._due)
+        self._take(Tick() if message is None else message)
+        if mono >= self._stop_by and not self.stopped:
+            _log.error("the scheduler's core didn't stop in time; it is left")
+            self.stopped = True
+
+    def _timeout(self) -> float | None:
+        until = max(inf if self._wakeup is None else self._wakeup, self._resume_at)
+        left = min(until, self._stop_by) - self._clock.mono()
+        return None if left == inf else max(0.0, min(left, self._clock.longest_wait))
+
+    def _take(self, message: object) -> None:
+        match message:
+            case Tick() | RunNow() | Ended():
+                self._handle(message)
+            case Reply():
+                self._replied(message)
+            case HandlerEnded(ended=ended):
+                self._workers.freed(message)
+                self._handle(ended)
+            case Stop(timeout=timeout):
+                grace = self._settings.heartbeat + STOP_GRACE
+                self._stop_by = min(self._stop_by, self._clock.mono() + timeout + grace)
+                self._handle(message)
+            case Add(spec=spec):
+                self._guarded(lambda now: self._core.add(spec, now))
+                self._handle(Tick())
+            case Remove(name=name):
+                self._guarded(lambda _now: self._core.remove(name))
+                self._handle(Tick())
+            case Join(mailbox=mailbox):
+                self.joiners.append(mailbox)
+
+    def _replied(self, reply: Reply) -> None:
+        call, answer = reply.ask.call, reply.answer
+        if isinstance(call, Renew):
+            self._beat(reply.sent - reply.ask.due)
+        if isinstance(answer, BaseException):
+            self._handle(Failed(call, answer))
+            return
+        self._last_contact = reply.received
+        self._store_clock.heard(reply.sent, reply.received, reply.wall, answer.store_ms)
+        agrees = self._store_clock.agrees(reply.sent)
+        self._handle(Answered(call, answer, reply.sent, reply.received, agrees))
+
+    def _handle(self, message: Input) -> None:
+        """Give the core an input and do what it says."""
+        error = self._guarded(lambda now: self._decide(message, now))
+        if error is None:
+            if isinstance(message, Tick):
+                self._failures, self._resume_at = 0, -inf
+        elif isinstance(message, Answered):
+            # Whatever the core made of the answer, the call must not stay in flight.
+            failed = Failed(message.call, error)
+            self._guarded(lambda now: self._decide(failed, now))
+        elif isinstance(message, Ended | Stop):
+            self._guarded(lambda now: self._decide(message, now))
+
+    def _decide(self, message: Input, now: Now) -> None:
+        for action in self._core.handle(message, now):
+            try:
+                self._act(action)
+            except BaseException as error:
+                self._log_error(f"the scheduler couldn't do a {type(action).__name__}", error)
+        # Asked for the instant just handled: what falls due while we are busy is still ahead.
+        self._wakeup = self._core.next_wakeup(now)
+        self._view = self._core.view()
+        if not self._view.running:
+            self._late, self._late_told = 0.0, False
+
+    def _now(self) -> Now:
+        wall, mono = self._clock.wall(), self._clock.mono()
+        return Now(self._store_clock.reading(wall, mono), mono)
+
+    def _guarded(self, step: Callable[[Now], object]) -> BaseException | None:
+        try:
+            step(self._now())
+        except BaseException as error:
+            self._survive(error)
+            return error.with_traceback(None)
+        return None
+
+    def _survive(self, error: BaseException) -> None:
+        """Log what went wrong, and put the next tick off; inputs are still taken at once."""
+        self._log_error("an error in the scheduler's loop", error)
+        pause = min(LONGEST_PAUSE, 0.1 * 2.0 ** min(self._failures, 16))
+        self._failures += 1
+        self._resume_at = self._wakeup = self._clock.mono() + pause
+
+    def _log_error(self, text: str, error: BaseException) -> None:
+        with suppress(BaseException):  # a log handler that raises must not end the loop
+            _log.error(text, exc_info=error)
+
+    # --- actions ---
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case Claim() | Finish() | Release() | Skip() | Unfinished() | RecordManual():
+                self._store.asks.put(Ask(action, self._due, self._store_clock.basis()))
+            case Renew() | Look():
+                self._keeper.asks.put(Ask(action, self._due, self._store_clock.basis()))
+            case StartRun():
+                self._start_run(action)
+            case Abort(lease=lease, reason=reason):
+                self._workers.abort(lease, reason)
+            case Stopped():
+                self.stopped = True  # told when the threads have ended
+            case Note(kind="stuck", key=key, detail=detail):
+                self._tell(action._replace(detail=f"{detail}\n{self._workers.stack_of(key)}"))
+            case StoreDown() | StoreUp():
+                self._store_up = isinstance(action, StoreUp)
+                self._tell(action)
+            case _:
+                self._tell(action)
+
+    def _start_run(self, action: StartRun) -> None:
+        """Find a thread for an attempt; without one, say that its handler never ran."""
+        try:
+            job = action.spec.job
+            data = action.data if action.has_data else job.data
+            switch = Switch(self._clock)
+            context = Context(action, self._settings.instance_id, Signal(switch), data)
+            started = self._workers.start(
+                Attempt(action.lease, context, switch, job.handler, job.pass_context, self._around)
+            )
+        except BaseException as error:
+            self._log_error(f"no start of {action.spec.name}", error)
+            started = False
+        if not started:
+            self._inbox.put(Ended(action.lease, unstarted=True))
+
+    def _beat(self, late: float) -> None:
+        """Note by how much a heartbeat was late, and say so once until one is in time."""
+        too_late = late > self._settings.heartbeat
+        self._late = max(0.0, late)
+        if too_late and not self._late_told:
+            self._late_told = True
+            self._tell(Note("late", RunKey("", 0), f"{late:.1f} s"))
+        self._late_told = too_late

@@ -1,0 +1,336 @@
+"""A clock that a test moves by hand, so that hours pass in milliseconds and always alike.
+
+Time stands still while anything is going on. `advance` goes from one instant at which
+somebody's wait ends to the next, wakes one waiter at a time, and lets everything that
+follows come to rest before it goes on.
+
+How it knows that everything has come to rest: every thread of an engine waits on the
+clock, in `get`, when it has nothing to do. When all of them do, a *mark* is put behind
+whatever lies in each one's queue. If all marks come out and nobody took anything else
+meanwhile, then nobody was busy and nothing was on its way at that moment.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import UTC, datetime, timedelta
+from queue import Empty, SimpleQueue
+from threading import Condition, RLock, get_ident
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from ._clock import ENGINE_PATIENCE, Clock
+from ._durations import parse_ms
+from .errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from threading import Thread
+
+    from ._durations import Duration
+    from .context import Signal
+    from .scheduler import Scheduler
+
+T = TypeVar("T")
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_LOOK_AGAIN = 0.002  # real seconds: a thread that ends doesn't say so
+_SOON = 0.02  # real seconds: for what comes from a thread that isn't on the clock
+
+
+class _Place:
+    """Somebody's wait: on which queue, until when, and the last mark that came out."""
+
+    def __init__(self, queue: SimpleQueue[object], deadline: float, number: int) -> None:
+        self.queue = queue
+        self.deadline = deadline
+        self.number = number
+        self.marked = 0
+        self.woken = False
+
+
+class _Mark:
+    """What the clock puts into a queue: a sign of rest, or the end of a wait."""
+
+    def __init__(self, place: _Place, round_number: int) -> None:
+        self.place = place
+        self.round_number = round_number  # 0: the wait is over
+
+
+class _Member:
+    """A thread that counts as busy unless it waits on the clock."""
+
+    def __init__(self, thread: Thread, patience: float) -> None:
+        self.thread = thread
+        self.patience = patience
+        self.busy_since = time.monotonic()
+        self.given_up = False
+
+
+class _HostTime:
+    """The time of local backends, on a manual clock."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+
+    def wall_ms(self) -> int:
+        return math.floor(self._clock.wall() * 1000 + 0.001)
+
+    def lease_ms(self) -> int:
+        return math.floor(self._clock.mono() * 1000 + 0.001)
+
+
+class ManualClock(Clock):
+    """A clock for tests: its time moves only in `advance`.
+
+    Several schedulers may be attached to one clock, also such that share a
+    `MemoryBackend`. The waits of `ctx.signal` are on this clock as well; a handler that
+    waits for something else is given a moment of real time, then time goes on without it.
+
+    The thread that makes a clock is the one that moves it: where that thread itself waits
+    on the clock, as in `Scheduler.stop`, time passes as far as it has to.
+
+    Args:
+        start: The wall time to begin with, an aware datetime; default 2026-01-01 UTC.
+    """
+
+    longest_wait = math.inf
+
+    def __init__(self, start: datetime = _START) -> None:
+        if start.tzinfo is None:
+            raise ConfigurationError(f"start: {start} has no time zone; give an aware datetime")
+        self._mono = 1000.0
+        self._ahead = start.timestamp() - self._mono
+        self._lock = Condition(RLock())
+        self._driver = RLock()
+        self._maker = get_ident()
+        self._members: dict[int, _Member] = {}
+        self._places: dict[int, _Place] = {}
+        self._moves = 0
+        self._round = 0
+        self._numbers = 0
+
+    # --- for tests ---
+
+    def now(self) -> datetime:
+        """Return the wall time as an aware datetime in UTC."""
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=round(self.wall(), 6))
+
+    def attach(self, scheduler: Scheduler) -> None:
+        """Put an idle scheduler, and its backend if that is a local one, on this clock.
+
+        Raises:
+            RuntimeError: The scheduler isn't idle.
+        """
+        if scheduler.state != "idle":
+            raise RuntimeError("attach the clock before start(), or after stop()")
+        scheduler._clock = self  # noqa: SLF001 - there is no public way, on purpose
+        backend: object = scheduler._options.backend  # noqa: SLF001
+        while backend is not None:
+            if hasattr(backend, "_time"):
+                backend._time = _HostTime(self)  # noqa: SLF001
+            backend = getattr(backend, "inner", None)
+
+    def advance(self, duration: Duration) -> None:
+        """Let time pass, and return when all that it sets off has come to rest.
+
+        With 0 it only waits for that.
+
+        Raises:
+            ConfigurationError: The duration is wrong.
+            RuntimeError: The caller is a handler or another thread of a scheduler.
+        """
+        seconds = parse_ms(duration, what="advance") / 1000
+        if get_ident() in self._members:
+            raise RuntimeError("only the test moves the clock, not what runs on it")
+        with self._driver:
+            target = self._mono + seconds
+            self._forgive()
+            self._settle()
+            while self._step(target):
+                self._settle()
+
+    def step_wall(self, duration: Duration) -> None:
+        """Step the wall clock, also back: a negative number or timedelta, or ``"-1h"``.
+
+        As on a host, nothing that waits for a wall time notices before it wakes up,
+        which is within a minute.
+        """
+        seconds = _signed_seconds(duration)
+        with self._lock:
+            self._ahead += seconds
+            soon = self._mono + Clock.longest_wait
+            for ident, place in self._places.items():
+                member = self._members.get(ident)
+                if member is not None and member.patience == ENGINE_PATIENCE:
+                    place.deadline = min(place.deadline, soon)
+
+    # --- for the engine ---
+
+    def wall(self) -> float:
+        """Return the seconds since 1970 UTC."""
+        return self._mono + self._ahead
+
+    def mono(self) -> float:
+        """Return the monotonic seconds."""
+        return self._mono
+
+    def get(self, queue: SimpleQueue[T], timeout: float | None) -> T | None:
+        """Return the next item of a queue, or None when so much time has passed."""
+        if timeout is not None and timeout <= 0:
+            return _item_soon(queue, 0.0)
+        if get_ident() == self._maker:
+            return self._drive(queue, timeout)
+        place = self._enter(cast("SimpleQueue[object]", queue), timeout)
+        try:
+            while True:
+                item = queue.get()
+                if not isinstance(item, _Mark):
+                    return item
+                if item.place is place and not item.round_number:
+                    return None
+                if item.place is place:
+                    self._came_out(place, item.round_number)
+        finally:
+            self._leave(place)
+
+    def wait(self, signal: Signal, timeout: float | None) -> bool:
+        """Wait for a run's signal until so much time has passed."""
+        if signal.is_set():
+            return True
+        wakes: SimpleQueue[bool] = SimpleQueue()
+        signal._switch.hook(wake := lambda: wakes.put(True))  # noqa: SLF001
+        try:
+            self.get(wakes, timeout)
+        finally:
+            signal._switch.unhook(wake)  # noqa: SLF001
+        return signal.is_set()
+
+    def enrol(self, thread: Thread, *, patience: float = ENGINE_PATIENCE) -> None:
+        """Count a thread as busy whenever it doesn't wait here."""
+        with self._lock:
+            self._members[thread.ident or 0] = _Member(thread, patience)
+            self._moves += 1
+
+    # --- waiting ---
+
+    def _enter(self, queue: SimpleQueue[object], timeout: float | None) -> _Place:
+        with self._lock:
+            deadline = math.inf if timeout is None else _ceil_us(self._mono + timeout)
+            self._numbers += 1
+            place = self._places[get_ident()] = _Place(queue, deadline, self._numbers)
+            self._moves += 1
+            member = self._members.get(get_ident())
+            if member is not None:
+                member.given_up = False
+            self._lock.notify_all()
+            return place
+
+    def _leave(self, place: _Place) -> None:
+        with self._lock:
+            if self._places.get(get_ident()) is place:
+                del self._places[get_ident()]
+            member = self._members.get(get_ident())
+            if member is not None:
+                member.busy_since = time.monotonic()
+            self._moves += 1
+            self._lock.notify_all()
+
+    def _came_out(self, place: _Place, round_number: int) -> None:
+        with self._lock:
+            place.marked = round_number
+            self._lock.notify_all()
+
+    # --- moving ---
+
+    def _step(self, target: float) -> bool:
+        """Go to the next end of a wait and end it; False when the target is reached."""
+        with self._lock:
+            ending = (p for p in self._places.values() if p.deadline < math.inf)
+            waiting = [p for p in ending if not p.woken and p.deadline <= target]
+            if not waiting:
+                self._mono = self._mono if target == math.inf else max(self._mono, target)
+                return False
+            place = min(waiting, key=lambda p: (p.deadline, p.number))
+            self._mono = max(self._mono, place.deadline)
+            place.woken = True
+            self._moves += 1
+            place.queue.put(_Mark(place, 0))
+            return True
+
+    def _drive(self, queue: SimpleQueue[T], timeout: float | None) -> T | None:
+        """Wait on the thread that moves the clock: nobody else can, so time passes here."""
+        with self._driver:
+            until = math.inf if timeout is None else _ceil_us(self._mono + timeout)
+            while True:
+                self._forgive()
+                self._settle()
+                item = _item_soon(queue, _SOON)
+                if item is not None:
+                    return item
+                if not self._step(until) and until < math.inf:
+                    return None
+
+    def _forgive(self) -> None:
+        """Have patience again with handlers that were busy with something else."""
+        with self._lock:
+            for member in self._members.values():
+                member.given_up = False
+                member.busy_since = time.monotonic()
+
+    def _settle(self) -> None:
+        """Wait until nobody is busy and nothing is on its way."""
+        with self._lock:
+            while True:
+                if self._busy() or any(place.woken for place in self._places.values()):
+                    self._lock.wait(_LOOK_AGAIN)
+                elif self._is_quiet():
+                    return
+
+    def _busy(self) -> bool:
+        """Say whether a thread is busy that we still have patience with."""
+        now = time.monotonic()
+        busy = False
+        for ident, member in list(self._members.items()):
+            if not member.thread.is_alive():
+                del self._members[ident]
+                self._places.pop(ident, None)
+            elif ident not in self._places and not member.given_up:
+                member.given_up = now - member.busy_since > member.patience
+                busy = busy or not member.given_up
+        return busy
+
+    def _is_quiet(self) -> bool:
+        """Put a mark into every queue; quiet is when all come out and nobody moved."""
+        moves = self._moves
+        self._round += 1
+        places = [place for ident, place in self._places.items() if ident in self._members]
+        for place in places:
+            place.queue.put(_Mark(place, self._round))
+        while self._moves == moves and any(place.marked < self._round for place in places):
+            self._lock.wait(_LOOK_AGAIN)
+        return self._moves == moves
+
+
+def _item_soon(queue: SimpleQueue[T], seconds: float) -> T | None:
+    """Return the next item that is no mark, waiting in real time."""
+    while True:
+        try:
+            item = queue.get(timeout=seconds)
+        except Empty:
+            return None
+        if not isinstance(item, _Mark):
+            return item
+
+
+def _ceil_us(seconds: float) -> float:
+    """Round up to whole microseconds, so that no wait ends a float's breadth too early."""
+    return math.ceil(seconds * 1e6 - 1e-3) / 1e6
+
+
+def _signed_seconds(duration: Duration) -> float:
+    """Return a duration in seconds that may be negative, in any of its forms."""
+    if isinstance(duration, str):
+        backward, amount = duration.startswith("-"), duration.removeprefix("-")
+        return (-1 if backward else 1) * parse_ms(amount, what="step_wall") / 1000
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    return math.copysign(parse_ms(abs(seconds), what="step_wall") / 1000, seconds)

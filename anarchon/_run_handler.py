@@ -1,0 +1,178 @@
+"""One attempt on its own thread: call the handler, and say how it ended.
+
+Whatever a handler does ends in an `Ended`: no exception gets past this module, not even
+`SystemExit`. Nothing that was raised is kept, only its texts, so that an exception's
+frames die with the attempt.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+from contextlib import suppress
+from functools import partial
+from types import AsyncGeneratorType, GeneratorType
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
+
+from ._texts import clean
+from ._values import Ended
+from .errors import Aborted
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Task
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    from ._values import Lease
+    from .context import Context, Switch
+
+    Around: TypeAlias = Callable[[Context], AbstractContextManager[object]]
+
+_ITERABLE_COROUTINE = 0x100  # what `types.coroutine` marks a generator with
+
+
+class Attempt(NamedTuple):
+    """What a worker needs to run one attempt."""
+
+    lease: Lease
+    context: Context
+    switch: Switch
+    handler: Callable[..., object]
+    pass_context: bool
+    around: Around | None
+
+
+def run_attempt(attempt: Attempt) -> Ended:
+    """Run an attempt on this thread, in a fresh context of context variables.
+
+    A handler whose signal has aborted before it could be called is not called.
+    """
+    switch = attempt.switch
+    switch.bind()
+    if switch.reason is not None:
+        return Ended(attempt.lease, unstarted=True)
+    try:
+        contextvars.Context().run(_enter, attempt)
+    except BaseException as error:
+        return Ended(attempt.lease, *describe(error), aborted=_is_abort(error, switch))
+    return Ended(attempt.lease)
+
+
+def describe(error: BaseException) -> tuple[str, str]:
+    """Return type and message of an exception, and its traceback, whatever its `str` does."""
+    try:
+        return _said(error), _traceback(error)
+    except BaseException:
+        return "an exception that can't be described", ""
+
+
+def _enter(attempt: Attempt) -> None:
+    if attempt.around is None:
+        _call(attempt)
+    else:
+        with attempt.around(attempt.context):
+            _call(attempt)
+
+
+def _call(attempt: Attempt) -> None:
+    """Call the handler; what it returns is dropped, unless it is work still to be done."""
+    handler = attempt.handler
+    result = handler(attempt.context) if attempt.pass_context else handler()
+    if isinstance(result, AsyncGeneratorType):
+        raise TypeError(
+            "the handler returned an async generator, which nobody would iterate; "
+            "iterate over it inside the handler instead of yielding"
+        )
+    if _is_awaitable(result):
+        _run_to_end(result, attempt.switch)
+    elif isinstance(result, GeneratorType) and _never_began(result):
+        raise TypeError(
+            "the handler returned a generator that was never iterated, so nothing of it ran; "
+            "iterate over it inside the handler"
+        )
+
+
+def _is_awaitable(result: object) -> TypeGuard[Awaitable[object]]:
+    if isinstance(result, GeneratorType):
+        return bool(result.gi_code.co_flags & _ITERABLE_COROUTINE)
+    return hasattr(type(result), "__await__")
+
+
+def _never_began(generator: GeneratorType[object, object, object]) -> bool:
+    import inspect
+
+    return inspect.getgeneratorstate(generator) == inspect.GEN_CREATED
+
+
+def _run_to_end(awaitable: Awaitable[object], switch: Switch) -> None:
+    """Run an awaitable in an event loop of its own; the signal cancels it."""
+    import asyncio
+
+    with asyncio.Runner() as runner:
+        raised = runner.run(_outcome(awaitable, switch))
+    if raised is not None:
+        try:
+            raise raised
+        finally:
+            # The traceback holds this frame; the frame must not hold the exception.
+            del raised
+
+
+async def _outcome(awaitable: Awaitable[object], switch: Switch) -> BaseException | None:
+    """Await it, and return what it raised: an exception kept in a task would hold frames."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    cancel = partial(_cancel, loop, task)
+    switch.hook(cancel)
+    try:
+        await awaitable
+    except BaseException as error:
+        return error
+    finally:
+        switch.unhook(cancel)
+        # A traceback may hold this frame, and the task would hold the frame's exception.
+        del cancel, loop, task
+    return None
+
+
+def _cancel(loop: AbstractEventLoop, task: Task[object]) -> None:
+    """Cancel a task of another thread's loop, unless that has just been closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(task.cancel)
+
+
+def _is_abort(error: BaseException, switch: Switch) -> bool:
+    """Say whether it only says that the signal aborted, so that its text is worth nothing."""
+    if isinstance(error, Aborted):
+        return True
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or switch.reason is None:
+        return False
+    return isinstance(error, asyncio.CancelledError)
+
+
+def _said(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        said = str(error)
+    except BaseException as second:
+        said = f"(no text: its str() raised {type(second).__name__})"
+    return clean(f"{name}: {said}" if said else name)
+
+
+def _traceback(error: BaseException) -> str:
+    import traceback
+
+    lines = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
+    return clean("".join(lines))
+
+
+def _users_part(trace: TracebackType | None) -> TracebackType | None:
+    """Return the traceback from the first frame on that isn't of this module."""
+    while trace is not None and trace.tb_frame.f_code.co_filename == _call.__code__.co_filename:
+        trace = trace.tb_next
+    return trace

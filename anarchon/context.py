@@ -1,0 +1,267 @@
+"""What a handler gets: the context of its attempt, and the signal that asks it to stop."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ._clock import HANDLER_PATIENCE
+from ._durations import parse_ms
+from ._values import instant
+from .errors import Aborted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from ._clock import Clock
+    from ._durations import Duration
+    from ._values import AbortReason, Reason, StartRun
+
+_WORDS: dict[AbortReason, str] = {
+    "stop": "the scheduler is stopping",
+    "timeout": "the run passed its timeout",
+    "lost": "this instance can't prove any more that it holds the run",
+    "cancel": "the run was cancelled",
+}
+
+
+class Switch:
+    """The engine's side of a signal: its reason, its thread, and what an abort sets off.
+
+    It doesn't know the signal, so that the two form no cycle that outlives the run.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.reason: AbortReason | None = None
+        self._thread: int | None = None
+        self._lock = threading.Lock()
+        self._hooks: list[Callable[[], object]] = []
+
+    def bind(self) -> None:
+        """Make the calling thread the run's own."""
+        self._thread = threading.get_ident()
+
+    def is_bound_elsewhere(self) -> bool:
+        """Say whether the calling thread isn't the run's own."""
+        return self._thread is not None and self._thread != threading.get_ident()
+
+    def abort(self, signal: Signal, reason: AbortReason) -> None:
+        """Abort this switch's signal, once; called by the scheduler thread."""
+        with self._lock:
+            if self.reason is not None:
+                return
+            self.reason = reason
+            hooks, self._hooks = self._hooks, []
+        # On the class, because the signal's own `set` is refused.
+        threading.Event.set(signal)
+        for hook in hooks:
+            hook()
+
+    def hook(self, hook: Callable[[], object]) -> None:
+        """Have a short function called when the signal aborts; at once if it has."""
+        with self._lock:
+            if self.reason is None:
+                self._hooks.append(hook)
+                return
+        hook()
+
+    def unhook(self, hook: Callable[[], object]) -> None:
+        """Forget the function, if it wasn't called."""
+        with self._lock:
+            if hook in self._hooks:
+                self._hooks.remove(hook)
+
+
+class Signal(threading.Event):
+    """Asks a handler to stop: a `threading.Event` that only the scheduler sets.
+
+    It may be read and waited for on any thread, and given to whatever takes an event.
+    Once aborted it stays so, and the first reason stays.
+    """
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__()
+        self._switch = switch
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the handler should stop."""
+        return self.is_set()
+
+    @property
+    def reason(self) -> AbortReason | None:
+        """Why: ``"stop"``, ``"timeout"``, ``"lost"`` or ``"cancel"``; None: not aborted."""
+        return self._switch.reason
+
+    def raise_if_aborted(self) -> None:
+        """Do nothing, or end the handler if it should stop.
+
+        Raises:
+            Aborted: The signal has aborted.
+            RuntimeError: In place of `Aborted`, on a thread that is not the run's own or
+                that has a running event loop: there a `BaseException` would get lost.
+        """
+        reason = self._switch.reason
+        if reason is None:
+            return
+        words = _WORDS[reason]
+        if self._switch.is_bound_elsewhere():
+            raise RuntimeError(f"aborted: {words}; only the run's own thread can be ended so")
+        if _in_event_loop():
+            raise RuntimeError(f"aborted: {words}; a coroutine is cancelled instead")
+        raise Aborted(words, reason)
+
+    def sleep(self, duration: Duration) -> None:
+        """Wait for a time, and end the handler as soon as it should stop.
+
+        Args:
+            duration: Seconds, a `timedelta`, or text such as ``"5s"``.
+
+        Raises:
+            Aborted: The signal has aborted, before the call or during it.
+            RuntimeError: In place of `Aborted` on a thread that is not the run's own;
+                and always where an event loop is running, which this would block.
+            ConfigurationError: The duration is wrong.
+        """
+        seconds = parse_ms(duration, what="sleep") / 1000
+        if _in_event_loop():
+            raise RuntimeError(
+                "signal.sleep() would block the event loop; await asyncio.sleep(), "
+                "which is cancelled when the signal aborts"
+            )
+        self.wait(seconds)
+        self.raise_if_aborted()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the signal aborts, for `timeout` seconds at most; say whether it has."""
+        return self._switch.clock.wait(self, timeout)
+
+    def on_abort(self, fn: Callable[[], object]) -> AbstractContextManager[None]:
+        """Call a function if the signal aborts while a block runs.
+
+        ``with signal.on_abort(connection.cancel): ...`` makes a thread when the block is
+        entered, which calls `fn` once if the signal aborts inside the block or had
+        aborted before. When the block is left `fn` has ended, or will never run. What it
+        raises is logged.
+        """
+        return _OnAbort(self._switch, fn)
+
+    def set(self) -> NoReturn:
+        """Refuse: only the scheduler aborts a signal."""
+        raise TypeError("only the scheduler aborts a run's signal; raise or return instead")
+
+    def clear(self) -> NoReturn:
+        """Refuse: an abort is final."""
+        raise TypeError("an aborted signal can't be cleared: the run should stop")
+
+    def __repr__(self) -> str:
+        state = f"aborted: {self.reason}" if self.reason else "not aborted"
+        return f"<Signal {state}>"
+
+
+class _OnAbort:
+    """A block with a thread of its own that calls a function if the signal aborts."""
+
+    def __init__(self, switch: Switch, fn: Callable[[], object]) -> None:
+        if not callable(fn):
+            raise TypeError(f"on_abort needs a function, not {type(fn).__name__}")
+        self._switch = switch
+        self._fn = fn
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> None:
+        if self._thread is not None:
+            raise RuntimeError("each `with signal.on_abort(...)` is entered once")
+        self._thread = threading.Thread(target=self._watch, name="anarchon-abort", daemon=True)
+        self._thread.start()
+        self._switch.clock.enrol(self._thread, patience=HANDLER_PATIENCE)
+        self._switch.hook(self._call)
+
+    def __exit__(self, *exc: object) -> None:
+        self._switch.unhook(self._call)
+        self._calls.put(False)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _call(self) -> None:
+        self._calls.put(True)
+
+    def _watch(self) -> None:
+        """Wait for the abort or the block's end, whichever comes first."""
+        if not self._switch.clock.get(self._calls, None):
+            return
+        try:
+            self._fn()
+        except BaseException:
+            logging.getLogger("anarchon").exception("an on_abort function raised")
+
+
+class Context:
+    """What a handler is told about its attempt.
+
+    Attributes:
+        name: The job's name.
+        slot: When the run was due, in milliseconds since 1970 UTC: the same on every
+            instance and every attempt, so it can serve as an idempotency key.
+        scheduled_at: The slot as an aware datetime in UTC.
+        instance_id: The instance that runs it.
+        attempt: 1 for the first try; more when another attempt was taken over.
+        reason: ``"scheduled"``, ``"manual"``, ``"catch-up"`` or ``"takeover"``.
+        manual: Whether somebody asked for this run by a call.
+        signal: Aborts when the run should stop.
+        data: What was given as ``data``; the object itself, not a copy.
+        fence: A number that grows with every attempt of the job, for
+            ``UPDATE ... WHERE fence < %s``.
+    """
+
+    def __init__(self, start: StartRun, instance_id: str, signal: Signal, data: Any) -> None:
+        key = start.lease.key
+        self.name: str = key.job
+        self.slot: int = key.slot_ms
+        self.scheduled_at: datetime = instant(key.slot_ms)
+        self.instance_id: str = instance_id
+        self.attempt: int = start.lease.attempt
+        self.reason: Reason = start.reason
+        self.manual: bool = bool(key.manual)
+        self.signal: Signal = signal
+        self.data: Any = data
+        self.fence: int = start.fence
+        self._schedule = start.spec.schedule
+        self._checkpoint = start.checkpoint
+
+    @property
+    def previous_slot(self) -> int | None:
+        """The slot before this one in milliseconds, None for the first; computed when asked."""
+        return self._schedule.latest_ms(self.slot - 1)
+
+    @property
+    def checkpoint(self) -> Any:
+        """What an earlier attempt of this run saved for this one, or None."""
+        if self._checkpoint is None:
+            return None
+        import json
+
+        return json.loads(self._checkpoint)
+
+    def __repr__(self) -> str:
+        when = self.scheduled_at.isoformat()
+        return f"<Context {self.name} @ {when}, attempt {self.attempt}, {self.reason}>"
+
+
+def _in_event_loop() -> bool:
+    """Say whether this thread runs an event loop, without importing asyncio for it."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
