@@ -1,0 +1,1 @@
+"""The stores, and the interface between them and the scheduler."""

@@ -1,0 +1,376 @@
+"""The operations of a store that is shared state on one machine, each inside one transaction.
+
+A store gives its `Rows`, an operation reads what the rules need to know, asks them, and
+writes what they decided. So memory and SQLite differ in where rows are kept, and in
+nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from .._texts import clean
+from .._values import (
+    Claims,
+    Closed,
+    Lease,
+    Looked,
+    Lost,
+    Owner,
+    Pace,
+    Renewed,
+    Settled,
+    Won,
+)
+from . import _rules_end as ends
+from ._rules import (
+    FENCE_LIMIT,
+    FOREVER,
+    Ask,
+    AttemptRow,
+    Facts,
+    JobState,
+    is_mine,
+    is_paused,
+    open_run,
+    public_run,
+    renewed,
+)
+from ._rules_claim import claim_known, claim_new
+from ._storable import is_sound, is_storable, names, printable, printable_owner, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from .._values import Answer, OpenRun, Result, Run, RunKey, Settlement, SkipWish, Status, Wish
+    from ._rules import (
+        Ending,
+        Moment,
+        RunState,
+        Step,
+    )
+
+    Judge = Callable[[RunState | None, Result, Ask, JobState], Step[Settlement]]
+
+NAMED_OPEN = 10  # how many other open runs of a job a reply names
+TRIM_AT_ONCE = 100  # how many runs one closing may remove, so that every call stays short
+
+Position = tuple[int, str, str, int]  # slot, job, manual, attempt: the order of history
+
+
+class Rows(Protocol):
+    """What is kept, read and written inside one transaction."""
+
+    def run(self, key: RunKey) -> RunState | None:
+        """Return what is kept of a run."""
+
+    def open_runs(self, job: str) -> Sequence[RunState]:
+        """Return the running and waiting runs of a job's slots, oldest slot first."""
+
+    def has_newer(self, job: str, slot_ms: int, until_ms: int) -> bool:
+        """Whether a slot after `slot_ms` and not after `until_ms` is recorded."""
+
+    def put(self, run: RunState) -> None:
+        """Insert or replace a run."""
+
+    def extend(self, run: RunState) -> None:
+        """Replace the lease of a run, and nothing else."""
+
+    def job(self, name: str) -> JobState:
+        """Return what is kept of a job; of an unknown one, the defaults."""
+
+    def put_job(self, name: str, job: JobState) -> None:
+        """Insert or replace a job."""
+
+    def paused_until(self) -> int:
+        """Return until when every job is paused, 0 for not at all."""
+
+    def put_paused(self, until_ms: int) -> None:
+        """Pause every job until then."""
+
+    def attempt(self, key: RunKey, attempt: int) -> AttemptRow | None:
+        """Return a line of history."""
+
+    def open_attempt(self, row: AttemptRow) -> None:
+        """Add a line of history."""
+
+    def end_attempt(self, key: RunKey, attempt: int, ending: Ending) -> None:
+        """Change a line of history, if it is there."""
+
+    def checkpoint(self, key: RunKey) -> str | None:
+        """Return the checkpoint of a run."""
+
+    def put_checkpoint(self, key: RunKey, value: str | None) -> None:
+        """Replace the checkpoint of a run, or remove it."""
+
+    def oldest(self, job: str, *, skips: bool) -> Iterable[RunState]:
+        """Return closed or manual runs, oldest first: the skipped ones, or all others."""
+
+    def count_attempts(self, key: RunKey) -> int:
+        """Return how many lines of history a run has."""
+
+    def remove(self, key: RunKey) -> None:
+        """Remove a run with all its lines and its checkpoint."""
+
+    def lines(
+        self, job: str | None, before: Position | None, wanted: tuple[str, ...]
+    ) -> Iterable[AttemptRow]:
+        """Return lines older than `before`, newest first; `wanted`: these statuses only."""
+
+
+# --- claim and skip ---------------------------------------------------------------
+
+
+def claim(
+    rows: Rows, now: Moment, wishes: Sequence[Wish], owner: Owner, wins: int, pace: Pace
+) -> Claims:
+    """Decide who runs these attempts, run by run in the order sent."""
+    ask = Ask(printable_owner(owner), now, pace)
+    paused = is_paused(rows.paused_until(), now)
+    sound = [is_sound(wish) for wish in wishes]
+    known = [rows.run(wish.key) if fits else None for wish, fits in zip(wishes, sound, strict=True)]
+    # What is the asker's already counts, wherever it stands: one worker, one run.
+    wins -= sum(map(is_mine, known, wishes, [owner] * len(wishes)))
+    answers: list[Answer] = []
+    others: list[OpenRun] = []
+    closed: list[Run] = []
+    touched: set[RunKey] = set()
+    for wish, before, fits in zip(wishes, known, sound, strict=True):
+        if not fits:
+            answers.append(refusal(wish.key))
+            continue
+        run = rows.run(wish.key) if wish.key in touched else before
+        touched.add(wish.key)
+        step, rest = _judge(rows, run, wish, ask, Facts(JobState(), paused, wins))
+        wins -= step.starts
+        _apply(rows, step, now)
+        answers.append(_complete(rows, step, run, owner))
+        others += [open_run(other, owner, now) for other in rest[:NAMED_OPEN]]
+        closed += [_record(rows, other) for other in step.also]
+    return Claims(tuple(answers), tuple(others), tuple(closed), now.wall_ms)
+
+
+def _judge(
+    rows: Rows, run: RunState | None, wish: Wish, ask: Ask, facts: Facts
+) -> tuple[Step[Answer], list[RunState]]:
+    """Return what a wish comes to, and the job's other runs that are open afterwards."""
+    key = wish.key
+    job = rows.job(key.job)
+    others = [other for other in rows.open_runs(key.job) if other.key != key]
+    facts = facts._replace(job=job, paused=facts.paused or is_paused(job.paused_until_ms, ask.now))
+    if run is not None:
+        return claim_known(run, wish, ask, facts), others
+    newer = rows.has_newer(key.job, key.slot_ms, ask.now.wall_ms)
+    step = claim_new(wish, ask, facts._replace(newer=newer, others=tuple(others)))
+    gone = {other.run.key for other in step.also if other.run is not None}
+    return step, [other for other in others if other.key not in gone]
+
+
+def skip(rows: Rows, now: Moment, wishes: Sequence[SkipWish], owner: Owner, pace: Pace) -> Claims:
+    """Close slots as missed where nobody has them and the next one is due."""
+    ask = Ask(printable_owner(owner), now, pace)
+    answers: list[Answer] = []
+    for wish in wishes:
+        if not is_storable(wish.key):
+            answers.append(refusal(wish.key))
+            continue
+        run = rows.run(wish.key)
+        wish = wish._replace(detail=clean(wish.detail))  # noqa: PLW2901 - the same wish, printable
+        step = ends.skip(run, wish, ask, rows.job(wish.key.job))
+        _apply(rows, step, now)
+        answers.append(_complete(rows, step, run, owner))
+    asked = {wish.key for wish in wishes}
+    others = [
+        open_run(run, owner, now)
+        for job in names(wish.key.job for wish in wishes)
+        for run in [run for run in rows.open_runs(job) if run.key not in asked][:NAMED_OPEN]
+    ]
+    return Claims(tuple(answers), tuple(others), (), now.wall_ms)
+
+
+def _complete(rows: Rows, step: Step[Answer], before: RunState | None, owner: Owner) -> Answer:
+    """Add to an answer what only the rows know: the checkpoint, or the public record."""
+    answer, run = step.answer, step.run or before
+    if isinstance(answer, Won) and before is not None:
+        return answer._replace(checkpoint=rows.checkpoint(answer.key))
+    if isinstance(answer, Closed) and run is not None and run.decided_by == owner.token:
+        row = rows.attempt(run.key, run.attempt)
+        return answer._replace(run=None if row is None else public_run(row))
+    return answer
+
+
+def _record(rows: Rows, step: Step[Closed]) -> Run:
+    assert step.run is not None
+    row = rows.attempt(step.run.key, step.run.attempt)
+    return public_run(row or _bare_row(step.run))
+
+
+def _bare_row(run: RunState) -> AttemptRow:
+    return AttemptRow(run.key, run.attempt, run.status or "lost", run.detail, "scheduled", None)
+
+
+# --- the ends ---------------------------------------------------------------------
+
+
+def settle(
+    rows: Rows,
+    now: Moment,
+    results: Sequence[Result],
+    owner: Owner,
+    judge: Judge,
+) -> Settled:
+    """Finish, release or record these results, whichever `judge` says."""
+    ask = Ask(printable_owner(owner), now, Pace(0.0))
+    answers: list[Settlement] = []
+    for result in results:
+        key = result.key
+        if not is_storable(key):
+            answers.append(Lost(Lease(key, result.attempt)))
+            continue
+        step = judge(rows.run(key), printable(result), ask, rows.job(key.job))
+        _apply(rows, step, now)
+        answers.append(step.answer)
+    return Settled(tuple(answers), now.wall_ms)
+
+
+def renew(rows: Rows, now: Moment, leases: Sequence[Lease], owner: Owner, lease_ms: int) -> Renewed:
+    """Extend the leases that are still the asker's."""
+    lost: list[Lease] = []
+    cancelled: list[Lease] = []
+    for lease in leases:
+        run = rows.run(lease.key) if is_storable(lease.key) else None
+        if run is None or not ends.holds(run, lease, owner):
+            lost.append(lease)
+            continue
+        rows.extend(renewed(run, lease_ms, now))
+        if run.cancel:
+            cancelled.append(lease)
+    return Renewed(tuple(lost), tuple(cancelled), now.wall_ms)
+
+
+def save(rows: Rows, _now: Moment, lease: Lease, owner: Owner, value: str) -> bool:
+    """Keep a checkpoint, if the attempt is still the asker's."""
+    if not is_storable(lease.key) or not ends.holds(rows.run(lease.key), lease, owner):
+        return False
+    rows.put_checkpoint(lease.key, value)
+    return True
+
+
+def cancel(rows: Rows, now: Moment, key: RunKey) -> bool:
+    """Close a waiting run, flag a running one."""
+    if not is_storable(key):
+        return False
+    step = ends.cancel(rows.run(key), Ask(Owner("", ""), now, Pace(0.0)))
+    _apply(rows, step, now)
+    return step.answer
+
+
+# --- looks, pauses, history -------------------------------------------------------
+
+
+def look(rows: Rows, now: Moment, jobs: Sequence[str], owner: Owner, *, everything: bool) -> Looked:
+    """Return what is wrong among the open runs of these jobs, or all of them."""
+    runs = [open_run(run, owner, now) for job in names(jobs) for run in rows.open_runs(job)]
+    wrong = tuple(run for run in runs if everything or ends.is_wrong(run))
+    others = sum(not run.mine for run in runs)
+    return Looked(wrong, others, ends.next_end_ms(runs), now.wall_ms)
+
+
+def pause(rows: Rows, now: Moment, job: str | None, duration_ms: int | None) -> None:
+    """Pause a job or all of them; a duration of 0 ends the pause."""
+    until_ms = FOREVER if duration_ms is None else min(FOREVER, now.wall_ms + duration_ms)
+    if duration_ms == 0:
+        until_ms = 0
+    if job is None:
+        rows.put_paused(until_ms)
+    else:
+        rows.put_job(job, rows.job(job)._replace(paused_until_ms=until_ms))
+
+
+def history(
+    rows: Rows, now: Moment, job: str | None, limit: int, before: Run | None, status: Status | None
+) -> list[Run]:
+    """Return lines of history, newest first, as they read now."""
+    if limit <= 0 or (job is not None and not names([job])):
+        return []
+    position = None
+    if before is not None:
+        manual = before.run_id if before.manual else ""
+        position = (before.slot, before.job, manual, before.attempt)
+    wanted: tuple[str, ...] = ()
+    if status is not None:
+        wanted = (status, "running") if status == "lost" else (status,)
+    found: list[Run] = []
+    for row in rows.lines(job, position, wanted):
+        lost = row.status == "running" and ends.reads_lost(rows.run(row.key), row, now)
+        shown = row._replace(status="lost", detail="runner died") if lost else row
+        if status is None or shown.status == status:
+            found.append(public_run(shown))
+            if len(found) == limit:
+                break
+    return found
+
+
+# --- writing ----------------------------------------------------------------------
+
+
+def _apply(rows: Rows, step: Step[object], now: Moment) -> None:
+    for other in step.also:
+        _apply(rows, other, now)
+    run = step.run
+    if run is None:
+        return
+    if step.extends:
+        rows.extend(run)
+        return
+    rows.put(run)
+    if step.ending is not None:
+        rows.end_attempt(run.key, step.ended, step.ending)
+    if step.opened is not None:
+        rows.open_attempt(step.opened)
+        _count(rows, run)
+    if run.state == "closed":
+        if step.opened is None:
+            rows.put_checkpoint(run.key, None)
+        _trim(rows, run.key.job, now, skips=run.status == "skipped")
+
+
+def _count(rows: Rows, run: RunState) -> None:
+    """Count a new line of history, and keep the fence."""
+    job = rows.job(run.key.job)
+    skipped = run.status == "skipped"
+    fence = run.fence if run.fence < FENCE_LIMIT else 0
+    counted = job._replace(
+        fence=max(job.fence, fence),
+        records=job.records + (not skipped),
+        skips=job.skips + skipped,
+    )
+    rows.put_job(run.key.job, counted)
+
+
+def _trim(rows: Rows, name: str, now: Moment, *, skips: bool) -> None:
+    """Remove what history need not keep: whole closed runs, oldest first.
+
+    The floor rises with every slot removed, so that it can't be claimed again. A manual
+    run leaves no mark there: its slot is only the time at which it was asked for.
+    """
+    job = rows.job(name)
+    had = job.skips if skips else job.records
+    kept = ends.KEPT_SKIPS if skips else ends.KEPT_RECORDS
+    count = had
+    worn: list[RunKey] = []
+    for run in rows.oldest(name, skips=skips):
+        if not ends.may_trim(run, now):
+            continue
+        lines = rows.count_attempts(run.key)
+        few = count - lines < ends.KEPT_ALWAYS
+        if few or len(worn) == TRIM_AT_ONCE or not ends.is_worn(run, now, count, kept):
+            break
+        worn.append(run.key)
+        count -= lines
+    for key in worn:
+        rows.remove(key)
+    if worn:
+        floor_ms = max([job.floor_ms, *(key.slot_ms for key in worn if not key.manual)])
+        job = job._replace(floor_ms=floor_ms)
+        rows.put_job(name, job._replace(skips=count) if skips else job._replace(records=count))

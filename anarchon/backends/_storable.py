@@ -1,0 +1,75 @@
+"""What a store can hold: strange keys, numbers and texts are met here, before any row is.
+
+A run that can't be held is answered, never raised about: one schedule that names the
+year 300000, or one error text with a lone surrogate, must not cost the other jobs their
+slots.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._texts import clean
+from .._values import Closed, Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .._values import Result, RunKey, Wish
+
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years that datetime knows
+LARGEST = 2**53
+INSTANCE_BYTES = 1024
+
+
+def is_storable(key: RunKey) -> bool:
+    """Whether a store can hold this key: encodable names, a slot between years 1 and 9999."""
+    return is_text(key.job) and is_text(key.manual) and FIRST_MS <= key.slot_ms <= LAST_MS
+
+
+def is_text(name: str) -> bool:
+    """Whether a name has an encoding; a lone surrogate has none."""
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def is_sound(wish: Wish) -> bool:
+    """Whether a wish names a run that can be held, in numbers that can be."""
+    terms = wish.terms
+    counts = (wish.wants, terms.lease_ms)
+    others = (terms.heartbeat_ms, terms.budget, terms.catch_up_ms, wish.fence_seen, wish.beat + 1)
+    return (
+        is_storable(wish.key)
+        and all(0 < value <= LARGEST for value in counts)
+        and all(0 <= value <= LARGEST for value in others)
+    )
+
+
+def refusal(key: RunKey) -> Closed:
+    """Return the answer for a run that no store can hold: nobody will ever run it."""
+    return Closed(key, "lost", "this run can't be stored: its job, slot or terms", "")
+
+
+def names(jobs: Iterable[str]) -> list[str]:
+    """Return the jobs that can have records, each once, in their order."""
+    return [job for job in dict.fromkeys(jobs) if is_text(job)]
+
+
+def printable_owner(owner: Owner) -> Owner:
+    """Return the owner with an instance id that every store can hold."""
+    return Owner(owner.token, clean(owner.instance_id, INSTANCE_BYTES))
+
+
+def printable(result: Result) -> Result:
+    """Return the result with texts that every store can hold, in numbers that fit."""
+    return result._replace(
+        started_ms=result.started_ms if 0 < result.started_ms <= LAST_MS else 0,
+        duration_ms=min(max(result.duration_ms, 0), LAST_MS),
+        detail=_cleaned(result.detail),
+        error=_cleaned(result.error),
+        traceback=_cleaned(result.traceback),
+        fence=result.fence if 0 <= result.fence < LARGEST else 0,
+    )
+
+
+def _cleaned(text: str | None) -> str | None:
+    return None if text is None else clean(text)
