@@ -1,0 +1,162 @@
+"""What a SQLite store needs from the operating system: a local disk, and a queue of writers."""
+# ruff: noqa: PTH112, PTH120, PTH123 (`os.path` is loaded anyway, `pathlib` would cost milliseconds at import)
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+# SQLite's primary result codes, as far as there is something to say about them.
+BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB = (
+    5, 6, 8, 10, 11, 13, 14, 15, 26,
+)  # fmt: skip
+
+# File systems of other machines, on which SQLite's locks or its shared memory don't hold.
+NETWORK_FILE_SYSTEMS = frozenset((
+    "afs", "beegfs", "ceph", "ceph-fuse", "cifs", "davfs", "davfs2", "gcsfuse", "gfs2",
+    "glusterfs", "gpfs", "juicefs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2",
+    "orangefs", "rclone", "s3fs", "smb", "smb2", "smb3", "smbfs", "sshfs",
+))  # fmt: skip
+
+
+def boot_id() -> str:
+    """Return what tells this boot of the host from another one; "" where nothing does."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def file_system_of(path: str) -> str:
+    """Return the type of the file system that holds `path`; "" where it can't be told."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            mounts = [line.split() for line in file]
+    except OSError:
+        return ""
+    found, where = "", os.path.realpath(path)
+    longest = 0
+    for fields in mounts:
+        point = fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+        inside = where == point or where.startswith(point.rstrip("/") + "/")
+        # Of two mounts on one point the later one is on top.
+        if inside and len(point) >= longest and "-" in fields:
+            found, longest = fields[fields.index("-") + 1], len(point)
+    return found
+
+
+def is_network(file_system: str) -> bool:
+    """Whether files of this file system may be on another machine."""
+    return file_system.lower().removeprefix("fuse.") in NETWORK_FILE_SYSTEMS
+
+
+def code_of(error: BaseException) -> int:
+    """Return the primary result code of a SQLite error, 0 when it has none."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def patiently(attempt: Callable[[], T], deadline: float) -> T:
+    """Call `attempt` again while others hold the lock, until `deadline` (monotonic seconds).
+
+    Between two tries lies a short random time, so that many waiters don't meet again.
+    """
+    import sqlite3
+
+    longest = 0.001
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as error:
+            if code_of(error) not in (BUSY, LOCKED, PROTOCOL) or time.monotonic() >= deadline:
+                raise
+        _nap(longest)
+        longest = min(longest * 1.5, 0.02)
+
+
+def _nap(longest: float) -> None:
+    from random import uniform
+
+    time.sleep(uniform(longest / 4, longest))
+
+
+@contextmanager
+def writers_queue(path: str, deadline: float) -> Iterator[None]:
+    """Hold the queue of writers, or go on without it when it takes more than half the time.
+
+    SQLite's own waiting lets fifty writers sleep past each other; taking turns at a side
+    file is far quicker. It orders writers and protects nothing, so where it can't be had
+    (no `fcntl`, a folder without write permission, a frozen holder) the write goes on.
+    """
+    file = _enter(path, time.monotonic() + (deadline - time.monotonic()) / 2)
+    try:
+        yield
+    finally:
+        if file is not None:
+            _leave(file)
+
+
+def _enter(path: str, deadline: float) -> int | None:
+    try:
+        import fcntl
+
+        file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except (ImportError, OSError):
+        return None
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                break
+        except OSError:
+            break
+        _nap(0.001)
+    os.close(file)
+    return None
+
+
+def _leave(file: int) -> None:
+    # Unlocked by name, because a child forked meanwhile holds the same open file.
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_UN)
+    finally:
+        os.close(file)
+
+
+def explanation(path: str, error: sqlite3.Error) -> str:
+    """Return what went wrong with the database at `path`, and what to do about it."""
+    return f"The SQLite store {path} can't be used ({error}): {_advice(path, code_of(error))}"
+
+
+_ADVICE = {
+    BUSY: "another program holds its lock; end that program or its transaction.",
+    LOCKED: "another program holds its lock; end that program or its transaction.",
+    PROTOCOL: "another program holds its lock; end that program or its transaction.",
+    FULL: "its disk, or its quota, is full; make room.",
+    CORRUPT: "it is no sound SQLite database; name another file, or restore this one.",
+    NOTADB: "it is no SQLite database; name another file.",
+    READONLY: "this user may not write it; give write permission on the file and its folder.",
+    IOERR: "its disk fails or is full; see the system's log.",
+    CANTOPEN: "this user may not open or create it; give write permission on file and folder.",
+}
+
+
+def _advice(path: str, code: int) -> str:
+    folder = os.path.dirname(path)
+    if code == CANTOPEN and not os.path.isdir(folder):
+        return f"the folder {folder} doesn't exist; create it."
+    if code == CANTOPEN and os.path.isdir(path):
+        return "it is a folder; name a file in it."
+    return _ADVICE.get(code, "see the cause.")

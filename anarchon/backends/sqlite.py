@@ -1,0 +1,231 @@
+"""The store in a SQLite file: for all processes of one machine.
+
+A claim first judges on a read snapshot, which blocks nobody and costs microseconds. Only
+when there is something to write does it queue for the write lock and judge again, so a
+race is lost without waiting. Every other write is one short transaction as well.
+
+Connections are made when a thread first needs one, are used by that thread alone, and
+are closed when the thread ends or the store is closed. One that failed is thrown away,
+and so is one whose file was removed or replaced. One that came through a fork is neither
+used nor closed: SQLite forbids both.
+"""
+# ruff: noqa: PTH100, PTH110, PTH120 (`os.path` is loaded anyway, `pathlib` would cost milliseconds at import)
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, TypeVar
+
+from .._values import ServerInfo
+from ..errors import BackendUnavailable, ConfigurationError, ServerTooOld
+from . import _sqlite_files as files
+from ._local import LocalBackend
+from ._sqlite_link import GRAVEYARD, Link
+from ._sqlite_rows import WouldWrite
+from .memory import MemoryRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._local import Operation
+    from ._rules import Moment
+
+T = TypeVar("T")
+
+MINIMUM = (3, 31, 0)
+
+
+class SqliteBackend(LocalBackend):
+    """A store in a file, for every process of one machine.
+
+    Nothing is opened before `start`; the file is created then, its folder is not. The
+    database may hold other tables as well. Every method may be called from any thread.
+
+    Args:
+        database: The path of the file; made absolute here and now, so that a later change
+            of the working directory means nothing.
+        namespace: Two services on one file use two namespaces and never see each other.
+        synchronous: With ``"FULL"`` a power cut loses no claim; ``"NORMAL"`` is faster, and
+            a power cut may lose the last ones. The crash of a process never does.
+
+    Raises:
+        ConfigurationError: The path, the namespace or `synchronous` can't be meant.
+    """
+
+    def __init__(
+        self,
+        database: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+        *,
+        namespace: str = "anarchon",
+        synchronous: str = "FULL",
+    ) -> None:
+        super().__init__(namespace)
+        if synchronous not in ("FULL", "NORMAL"):
+            raise ConfigurationError(
+                f'synchronous={synchronous!r} is unknown: give "FULL" or "NORMAL".'
+            )
+        self.database = _absolute(database)
+        self._synchronous = synchronous
+        self._file_system_of = files.file_system_of
+        self._local = threading.local()
+        self._links: list[weakref.ref[Link]] = []
+
+    def __repr__(self) -> str:
+        return f"<SqliteBackend {self.database!r} namespace={self.namespace!r}>"
+
+    # --- opening and closing ----------------------------------------------------
+
+    def _connect(self) -> ServerInfo:
+        import sqlite3
+
+        if sqlite3.sqlite_version_info < MINIMUM:
+            raise ServerTooOld(
+                f"SQLite {sqlite3.sqlite_version} is too old: use a Python whose sqlite3 has "
+                f"{'.'.join(map(str, MINIMUM[:2]))} or newer."
+            )
+        kind = self._file_system_of(os.path.dirname(self.database))
+        if files.is_network(kind):
+            raise BackendUnavailable(
+                f"The SQLite store {self.database} is on a network file system ({kind}), where "
+                "its locks don't hold: use a file on a local disk, or a server as the store."
+            )
+        deadline = time.monotonic() + self._limits.connect
+        self._once(lambda link: link.try_writing(deadline), deadline)
+        return ServerInfo("sqlite", sqlite3.sqlite_version, self._time.wall_ms(), self._steady)
+
+    def close(self) -> None:
+        """Close the connections when the last user goes; never raises."""
+        self._notice_fork()
+        with self._guard:
+            self._users = max(0, self._users - 1)
+            links, self._links = ([], self._links) if self._users else (self._links, [])
+        for link in [reference() for reference in links]:
+            if link is not None:
+                link.close()
+
+    def abandon(self) -> None:
+        """Forget every connection and lock without touching it: this is a forked child."""
+        GRAVEYARD.append((self._local, [reference() for reference in self._links]))
+        super().abandon()
+        self._local = threading.local()
+        self._links = []
+
+    # --- transactions -----------------------------------------------------------
+
+    def _read(self, operation: Operation[T], seconds: float) -> T:
+        deadline = time.monotonic() + seconds
+        return self._often(
+            lambda link: link.read(operation, self.namespace, self._now, deadline), deadline
+        )
+
+    def _write(self, operation: Operation[T], seconds: float) -> T:
+        deadline = time.monotonic() + seconds
+        return self._often(
+            lambda link: link.write(operation, self.namespace, self._now, deadline), deadline
+        )
+
+    def _decide(self, operation: Operation[T], seconds: float) -> T:
+        deadline = time.monotonic() + seconds
+        try:
+            return self._read(operation, seconds)
+        except WouldWrite:
+            return self._write(operation, deadline - time.monotonic())
+
+    def _read_once(self, operation: Operation[T], seconds: float) -> T:
+        deadline = time.monotonic() + seconds
+
+        def look(link: Link) -> T:
+            if link.has_tables(deadline):
+                return link.read(operation, self.namespace, self._now, deadline)
+            return operation(MemoryRows(), self._now())
+
+        if not os.path.exists(self.database):
+            return operation(MemoryRows(), self._now())
+        return self._once(look, None)
+
+    def _write_once(self, operation: Operation[T], seconds: float) -> T:
+        deadline = time.monotonic() + seconds
+        return self._once(
+            lambda link: link.write(operation, self.namespace, self._now, deadline), deadline
+        )
+
+    def _now(self) -> Moment:
+        if not self._boot:
+            self._boot = files.boot_id()
+        return super()._now()
+
+    # --- connections ------------------------------------------------------------
+
+    def _often(self, work: Callable[[Link], T], deadline: float) -> T:
+        """Work on the connection of this thread, which stays."""
+        link = self._mine()
+        if link is None:
+            link = self._make(deadline)
+            with self._guard:
+                if self._users:  # else the store was closed meanwhile: this is its last use
+                    self._local.link = link
+                    alive = [one for one in self._links if one() is not None]
+                    self._links = [*alive, weakref.ref(link)]
+        return self._explained(lambda: link.use(work))
+
+    def _once(self, work: Callable[[Link], T], deadline: float | None) -> T:
+        """Work on the connection of this thread if it has one, else on a short one."""
+        link = self._mine()
+        if link is not None:
+            return self._explained(lambda: link.use(work))
+        short = self._make(deadline)
+        try:
+            return self._explained(lambda: short.use(work))
+        finally:
+            short.close()
+
+    def _mine(self) -> Link | None:
+        self._notice_fork()
+        link: Link | None = getattr(self._local, "link", None)
+        if link is None or link.is_current():
+            return link
+        self._local.link = None
+        link.close()
+        return None
+
+    def _make(self, deadline: float | None) -> Link:
+        """Return a new connection; with a deadline, on a file that has all tables."""
+        link = self._explained(lambda: Link(self.database, self._synchronous))
+        try:
+            if deadline is not None:
+                self._explained(lambda: link.prepare(deadline))
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _explained(self, work: Callable[[], T]) -> T:
+        import sqlite3
+
+        try:
+            return work()
+        except sqlite3.Error as error:
+            raise BackendUnavailable(files.explanation(self.database, error)) from error
+
+
+def _absolute(database: object) -> str:
+    """Return the path of a database file, absolute; refuse what is meant for something else."""
+    try:
+        path = os.fsdecode(database)  # type: ignore[arg-type] # it raises TypeError itself
+    except TypeError:
+        raise ConfigurationError(
+            f"The database {database!r} is no path: give the path of a file."
+        ) from None
+    if path.strip() in ("", ":memory:") or path.startswith("file::memory:"):
+        raise ConfigurationError(
+            f"The database {path!r} would be in memory, one for each connection: give the path "
+            "of a file, or use MemoryBackend() for one process."
+        )
+    if path.startswith(("file:", "sqlite:")) or "\0" in path:
+        raise ConfigurationError(
+            f"The database {path!r} is no path: give the path of a file, without a scheme."
+        )
+    return os.path.abspath(path)
