@@ -1,0 +1,106 @@
+"""Scheduled jobs inside the processes of a web service, without a leader.
+
+The names below are loaded when they are first used, so that importing the package costs
+next to nothing, and no driver is imported before a backend needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._durations import Duration
+    from ._values import Run
+    from .backends.memory import MemoryBackend
+    from .backends.sqlite import SqliteBackend
+    from .context import Context, Signal
+    from .decorators import cron, every, once, schedule
+    from .errors import (
+        Aborted,
+        AnarchonError,
+        BackendError,
+        BackendUnavailable,
+        Busy,
+        ConfigurationError,
+        JobNotFound,
+        NotRunning,
+        ServerTooOld,
+    )
+    from .events import StoreEvent
+    from .health import Health
+    from .jobs import Job
+    from .scheduler import Scheduler
+    from .schedules import Cron, Every, Once, Schedule
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Aborted",
+    "AnarchonError",
+    "BackendError",
+    "BackendUnavailable",
+    "Busy",
+    "ConfigurationError",
+    "Context",
+    "Cron",
+    "Duration",
+    "Every",
+    "Health",
+    "Job",
+    "JobNotFound",
+    "MemoryBackend",
+    "NotRunning",
+    "Once",
+    "Run",
+    "Schedule",
+    "Scheduler",
+    "ServerTooOld",
+    "Signal",
+    "SqliteBackend",
+    "StoreEvent",
+    "cron",
+    "every",
+    "once",
+    "schedule",
+]
+
+_HOMES = {
+    "_durations": ("Duration",),
+    "_values": ("Run",),
+    "backends.memory": ("MemoryBackend",),
+    "backends.sqlite": ("SqliteBackend",),
+    "context": ("Context", "Signal"),
+    "decorators": ("cron", "every", "once", "schedule"),
+    "errors": (
+        "Aborted",
+        "AnarchonError",
+        "BackendError",
+        "BackendUnavailable",
+        "Busy",
+        "ConfigurationError",
+        "JobNotFound",
+        "NotRunning",
+        "ServerTooOld",
+    ),
+    "events": ("StoreEvent",),
+    "health": ("Health",),
+    "jobs": ("Job",),
+    "schedules": ("Cron", "Every", "Once", "Schedule"),
+    "scheduler": ("Scheduler",),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name; called only for names that are not there yet."""
+    for module, names in _HOMES.items():
+        if name in names:
+            from importlib import import_module
+
+            value: object = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

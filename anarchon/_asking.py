@@ -1,0 +1,157 @@
+"""The part of the scheduler that asks the store, whether it runs or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from ._durations import parse_ms, shown
+from ._values import Run, Status, instant
+from .errors import ConfigurationError
+from .schedules import slot_source
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ._clock import Clock
+    from ._definitions import Registry
+    from ._durations import Duration
+    from ._options import Options
+
+MOST_RUNS = 1000
+MOST_SLOTS = 1000
+# As many skips of a job are kept, so that no search for another run goes further.
+_PAGE = 50
+
+
+class Asking:
+    """The methods of a scheduler that read history and set pauses.
+
+    Each may be called in every state and from any thread; the backend opens a short
+    connection of its own where nothing is open.
+    """
+
+    _registry: Registry
+    _options: Options
+    _clock: Clock
+
+    def _life(self) -> object:
+        """Return the life that is going on in this process; a forked child has none."""
+        raise NotImplementedError
+
+    def next_slots(self, name: str, n: int = 5) -> list[datetime]:
+        """Return the next `n` slots of a job (at most 1000) as aware datetimes in UTC.
+
+        Fewer when the schedule ends. Computed here; the store isn't asked.
+
+        Raises:
+            JobNotFound: There is no job of this name here.
+            ConfigurationError: `n` is no such number, or the schedule can't be computed.
+        """
+        job = self._registry.get(name)
+        source = slot_source(job.schedule)
+        t_ms: int | None = int(self._clock.wall() * 1000)
+        slots: list[datetime] = []
+        for _ in range(_counted(n, "n", MOST_SLOTS)):
+            t_ms = None if t_ms is None else source.next_after_ms(t_ms)
+            if t_ms is not None:
+                slots.append(instant(t_ms))
+        return slots
+
+    def history(
+        self,
+        name: str | None = None,
+        *,
+        limit: int = 20,
+        before: Run | None = None,
+        status: Status | None = None,
+    ) -> list[Run]:
+        """Return attempts of one job or of all, newest first, from the store.
+
+        Args:
+            name: The job; None for all. A name that nobody knows has no runs.
+            limit: At most so many, 1 to 1000.
+            before: The last run of the page before this one.
+            status: Only attempts with this status.
+
+        Raises:
+            BackendUnavailable: The store can't be reached.
+            ConfigurationError: An argument is wrong.
+        """
+        _check_name(name)
+        _check_status(status)
+        if before is not None and not isinstance(before, Run):
+            raise ConfigurationError(
+                f"before: {shown(before)} is no run; give the last one of the page before"
+            )
+        count = _counted(limit, "limit", MOST_RUNS)
+        self._life()
+        return self._options.backend.history(name, limit=count, before=before, status=status)
+
+    def last_run(self, name: str, *, status: Status | None = None) -> Run | None:
+        """Return the newest attempt of a job that is no skip, from the store.
+
+        Raises:
+            BackendUnavailable: The store can't be reached.
+            ConfigurationError: An argument is wrong.
+        """
+        if status is not None:
+            found = self.history(name, limit=1, status=status)
+            return found[0] if found and status != "skipped" else None
+        page = self.history(name, limit=_PAGE)
+        while page:
+            for run in page:
+                if run.status != "skipped":
+                    return run
+            page = self.history(name, limit=_PAGE, before=page[-1])
+        return None
+
+    def pause(self, name: str | None = None, *, duration: Duration | None = None) -> None:
+        """Stop starts of a job on every instance, or of all jobs; kept in the store.
+
+        Slots that fall due meanwhile are skipped and never caught up, open runs wait, and
+        a run that is going on goes on.
+
+        Args:
+            name: The job, which needn't be defined here; None for every job.
+            duration: For how long; None for until `resume`.
+
+        Raises:
+            BackendUnavailable: The store can't be reached.
+            ConfigurationError: An argument is wrong.
+        """
+        _check_name(name)
+        ms = None
+        if duration is not None:
+            ms = parse_ms(duration, what="pause(duration)", minimum_ms=1, allow_zero=False)
+        self._life()
+        self._options.backend.pause(name, duration_ms=ms)
+
+    def resume(self, name: str | None = None) -> None:
+        """End a pause: that of one job, or (None) that of every job.
+
+        Raises:
+            BackendUnavailable: The store can't be reached.
+            ConfigurationError: The name is no text.
+        """
+        _check_name(name)
+        self._life()
+        self._options.backend.resume(name)
+
+
+def _check_name(name: object) -> None:
+    if name is not None and not isinstance(name, str):
+        raise ConfigurationError(f"name: {shown(name)} is not the name of a job; give text")
+
+
+def _check_status(status: object) -> None:
+    known = get_args(Status)
+    if status is not None and status not in known:
+        raise ConfigurationError(
+            f"status: {shown(status)} is not known; give one of {', '.join(known)}, or None"
+        )
+
+
+def _counted(number: object, what: str, most: int) -> int:
+    if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= most:
+        return number
+    raise ConfigurationError(f"{what}: {shown(number)} is no number from 1 to {most}; give one")

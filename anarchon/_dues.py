@@ -1,0 +1,226 @@
+"""What a life of a scheduler owes to others: stops to end, manual runs to return, jobs.
+
+Used on the life's own thread only.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from ._log_lines import one_off_passed
+from ._requests import Call, Word
+from ._values import RunKey
+from .errors import Busy, JobNotFound, NotRunning
+from .jobs import spec_of
+from .schedules import Once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._clock import Clock
+    from ._definitions import Registry
+    from ._lifecycle import Life
+    from ._log_lines import Line
+    from ._options import Options
+    from ._requests import Answer, Halt
+    from ._threads import Engine
+    from ._values import JobSpec, Lease, Run
+    from .jobs import Job
+
+
+UNSET: Any = object()
+"""Stands for data that was not given, as None may be data."""
+
+
+class Halts:
+    """The stops that wait for the end of this life; the first one set the time limit."""
+
+    def __init__(self) -> None:
+        self.since = 0.0
+        self.until = 0.0
+        self.spare: frozenset[Lease] = frozenset()
+        self._drained = False
+        self._waiting: list[Halt] = []
+
+    def begin(self, timeout: float) -> None:
+        """Start the time of a stop."""
+        self.since = time.monotonic()
+        self.until = self.since + timeout
+
+    def left(self) -> float:
+        """Return the seconds until the time limit."""
+        return max(self.until - time.monotonic(), 0.0)
+
+    def took(self) -> float:
+        """Return the seconds since the stop began."""
+        return time.monotonic() - self.since
+
+    def add(self, halt: Halt) -> bool:
+        """Let a stop wait; return whether there is one more run not to be waited for."""
+        self._waiting.append(halt)
+        more = halt.lease is not None and halt.lease not in self.spare
+        if halt.lease is not None:
+            self.spare |= {halt.lease}
+        if self._drained:
+            self.drained()
+        return more
+
+    def drained(self) -> None:
+        """Let those go on whose own runs are all that is left."""
+        self._drained = True
+        self._answer([halt for halt in self._waiting if halt.lease is not None])
+
+    def answer_inside(self) -> None:
+        """Let listeners go on, since what comes next is to wait for listeners."""
+        self._answer([halt for halt in self._waiting if halt.inside])
+
+    def answer_all(self) -> None:
+        """Let everybody go on, and do what was to be done after the end."""
+        halts = self._waiting[:]
+        self._answer(halts)
+        for halt in halts:
+            if halt.after is not None:
+                halt.after()
+
+    def _answer(self, halts: list[Halt]) -> None:
+        for halt in halts:
+            self._waiting.remove(halt)
+            if halt.answer is not None:
+                halt.answer.put(Word.ENDED)
+
+
+class Calls:
+    """The manual runs that go on here, and who waits for them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._answers: dict[RunKey, Answer | None] = {}
+
+    def accept(self, call: Call) -> bool:
+        """Note a call and return True, unless there are too many."""
+        if len(self._answers) >= self._most:
+            call.answer.put(_busy(self._most))
+            return False
+        self._answers[call.key] = call.answer if call.wait else None
+        if not call.wait:
+            call.answer.put(Word.ACCEPTED)
+        return True
+
+    def returned(self, key: RunKey, run: Run) -> None:
+        """Give the record to whoever waits for it."""
+        answer = self._answers.pop(key, None)
+        if answer is not None:
+            answer.put(run)
+
+    def give_up(self) -> None:
+        """Tell everybody who still waits that there will be no record."""
+        for key in list(self._answers):
+            answer = self._answers.pop(key)
+            if answer is not None:
+                answer.put(unfinished(key))
+
+
+class GivenJobs:
+    """The jobs as the engine has them, kept in step with the definitions.
+
+    `say` is told of a one-off that came too late.
+    """
+
+    def __init__(
+        self, registry: Registry, options: Options, clock: Clock, say: Callable[[Line], object]
+    ) -> None:
+        self._registry = registry
+        self._options = options
+        self._clock = clock
+        self._say = say
+        self._given: dict[str, Job] = {}
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._given
+
+    def begin(self) -> list[JobSpec]:
+        """Return all jobs that are to run, for an engine that has none yet."""
+        self._given = self._wanted()
+        return [self._spec(job) for job in self._given.values()]
+
+    def keep_all(self, engine: Engine) -> None:
+        """Tell the engine what has changed since `begin`."""
+        wanted = self._wanted()
+        for name in {*self._given, *wanted}:
+            self._keep(engine, name, wanted.get(name))
+
+    def keep(self, engine: Engine, name: str) -> None:
+        """Make the engine's job of that name the one that is defined now."""
+        self._keep(engine, name, self._wanted().get(name))
+
+    def _wanted(self) -> dict[str, Job]:
+        return {job.name: job for job in self._registry.jobs if job.enabled}
+
+    def _keep(self, engine: Engine, name: str, job: Job | None) -> None:
+        if job is self._given.get(name):
+            return
+        if job is None:
+            del self._given[name]
+            engine.remove(name)
+        else:
+            self._given[name] = job
+            engine.add(self._spec(job))
+
+    def _spec(self, job: Job) -> JobSpec:
+        if isinstance(job.schedule, Once):
+            late = self._clock.wall() - job.schedule.slot_ms / 1000
+            if late > job.catch_up:
+                self._say(one_off_passed(job.name, job.schedule.slot_ms))
+        options = self._options
+        return spec_of(job, lease_ms=options.lease_ms, heartbeat_ms=options.heartbeat_ms)
+
+
+def call_now(
+    registry: Registry, life: Life | None, name: str, now: float, data: Any, *, wait: bool
+) -> tuple[RunKey, Any]:
+    """Ask for a manual run; return its key and (`wait`) its record, when it has ended."""
+    if not registry.get(name).enabled:
+        raise JobNotFound(
+            f"job {name!r} is defined with enabled=False here, so it does not run; define it with"
+            " enabled=True, or call its function"
+        )
+    if life is None or life.state != "running":
+        raise not_running(name, "idle" if life is None else life.state)
+    key = RunKey(name, int(now * 1000), os.urandom(8).hex())
+    answer: Answer = SimpleQueue()
+    has_data = data is not UNSET
+    life.inbox.put(Call(key, data if has_data else None, has_data, answer, wait))
+    said = life.inbox.receive(answer)
+    if isinstance(said, BaseException):
+        raise said
+    if said is Word.ENDED:
+        raise unfinished(key)
+    return key, said
+
+
+def _busy(most: int) -> Busy:
+    return Busy(
+        f"{most} manual runs are going on here, as many as there are workers; wait for one of them"
+        " to end, or give the scheduler more workers"
+    )
+
+
+def not_running(name: str, state: str) -> NotRunning:
+    """Return the error for a manual run that can't be, because of the state."""
+    return NotRunning(
+        f"job {name!r} can't be run now because the scheduler is {state}; call start() first"
+    )
+
+
+def unfinished(key: RunKey) -> NotRunning:
+    """Return the error for a manual run whose record can't be told any more."""
+    return NotRunning(
+        f"the scheduler stopped before the manual run {key.run_id} of job {key.job!r} was"
+        " recorded; look for it in history()"
+    )

@@ -1,0 +1,369 @@
+"""One life of a scheduler: from `start` until it is idle again.
+
+Every life has a thread of its own. It opens the store, gives the engine its jobs, and is
+the only one that moves the state, by the table in ``_lifecycle_states.py``. Whoever wants
+something (`start`, `stop`, `run_now`, an exit hook, a signal handler) puts a request into
+its inbox and waits for the answer on a private queue.
+
+So there is no lock to be held by anybody, and that is the point: a signal handler that
+calls `stop` has interrupted the main thread anywhere, perhaps inside `start` or `stop`
+itself, and whatever lock that thread holds stays held until the handler returns. For the
+same reason the life's thread neither logs nor calls listeners (see ``_journal.py``), and
+is itself started by a helper: `Thread.start` waits for the new thread under a lock.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import start_new_thread
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from . import _exits
+from . import _log_lines as lines
+from ._dues import Calls, GivenJobs, Halts, not_running
+from ._journal import Journal
+from ._lifecycle_states import LIFECYCLE
+from ._requests import Await, Call, Changed, Halt, Inbox, Join, Word
+from ._values import Drained, Emit, Note, Owner, Return, Stopped, StoreDown, StoreUp
+from .errors import BackendUnavailable, NotRunning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._clock import Clock
+    from ._definitions import Registry
+    from ._lifecycle_states import LifecycleEvent, State
+    from ._options import Options
+    from ._requests import Answer, Request
+    from ._threads import Engine
+    from ._values import Action, ServerInfo
+    from .events import Listeners
+
+# How long after its timeout a stop is still waited for: the engine ends by itself at the
+# timeout, so this passes only when something in it hangs.
+GRACE_SECONDS = 2.0
+# What listeners and logging handlers get at least for what waits at the end.
+LEAST_FLUSH_SECONDS = 0.5
+JOIN_SECONDS = 1.0
+FIRST_RETRY_SECONDS = 0.5
+LONGEST_RETRY_SECONDS = 30.0
+
+
+class Life:
+    """One life of a scheduler.
+
+    Threads: `launch`, `stop`, `abandon`, the inbox and the attributes are for everybody;
+    the rest belongs to the life's own thread. `stop` takes no lock.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        registry: Registry,
+        listeners: Listeners,
+        clock: Clock,
+        *,
+        patient: bool,
+        forget: Callable[[Life], object],
+    ) -> None:
+        self.pid = os.getpid()
+        self.options = options
+        self.owner = Owner(os.urandom(16).hex(), options.instance_id_now())
+        self.state: State = "starting"
+        self.inbox = Inbox()
+        self.journal = Journal(options.logger, listeners, console=options.log is True)
+        self.engine: Engine | None = None
+        self.info: ServerInfo | None = None
+        self.exit_until: float | None = None
+        self._clock = clock
+        self._patient = patient
+        self._forget = forget
+        self._jobs = GivenJobs(registry, options, clock, self.journal.say)
+        self._calls = Calls(options.workers)
+        self._halts = Halts()
+        self._joins: list[Answer] = []
+        self._awaits: list[Answer] = []
+        self._failure: BaseException | None = None
+        self._launched = False
+        self._ran = False
+        self._stopped = False
+        # The engine lets a handler that called `stop` itself go on for one heartbeat more.
+        self._longest_end = options.heartbeat_ms / 1000 + 2 * GRACE_SECONDS
+
+    # --- for everybody ---
+
+    def launch(self) -> None:
+        """Begin; raises `RuntimeError` when no thread can be had."""
+        try:
+            start_new_thread(self._start_thread, ())
+        except RuntimeError as error:
+            self._failure = error
+            self._end()
+            raise
+
+    def stop(self, timeout: float) -> None:
+        """Ask to stop, and wait until that is done, at most the timeout."""
+        engine = self.engine
+        lease = engine.current_lease() if engine is not None else None
+        inside = self.journal.is_current()
+        answer: Answer = SimpleQueue()
+        self.inbox.put(Halt(timeout, answer, lease, inside))
+        own = lease is None and engine is not None and engine.is_engine_thread()
+        # Before the launch only the interrupted `start` itself could answer.
+        if self._launched and not own:
+            self.inbox.receive(answer, timeout + GRACE_SECONDS)
+
+    def abandon(self) -> None:
+        """Forget everything without touching it: this is a forked child."""
+        self.journal.abandon()
+        self.inbox.over = True
+        self.state = "idle"
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            engine.abandon()
+
+    # --- the thread ---
+
+    def _start_thread(self) -> None:
+        self._launched = True
+        try:
+            Thread(target=self._live, name="anarchon-life", daemon=True).start()
+        except RuntimeError as error:
+            self._failure = error
+            self._end()
+
+    def _live(self) -> None:
+        try:
+            self.journal.start()
+            _exits.enter(self)
+            if self._open():
+                self._serve()
+        except BaseException as error:
+            self._failure = error
+            self.journal.bug("the lifecycle", error)
+            if self.state == "running" and self.engine is not None:
+                self._step("stop")
+                self.engine.stop(0.0)
+        finally:
+            self._end()
+
+    def _step(self, event: LifecycleEvent) -> None:
+        self.state = LIFECYCLE[self.state, event]
+
+    # --- starting ---
+
+    def _open(self) -> bool:
+        """Open the store, now or (patient) some time; return whether it runs now."""
+        failures = 0
+        while True:
+            for request in self.inbox.waiting():
+                self._handle(request)
+            if self.state == "stopping":
+                return False
+            error = self._try_open()
+            if error is None:
+                return self._opened()
+            if not (self._patient and isinstance(error, BackendUnavailable)):
+                self._failure = error
+                return False
+            self.journal.store_down(error)
+            self._answer_joins(error)
+            self._rest(failures)
+            failures += 1
+
+    def _try_open(self) -> Exception | None:
+        try:
+            self.engine = _make_engine(self, self._clock, self._on_action)
+            self.info = self.engine.open(self._jobs.begin())
+        except Exception as error:
+            self.engine = None
+            return error
+        return None
+
+    def _opened(self) -> bool:
+        """Go on to running, unless a stop has come while the store was opened."""
+        for request in self.inbox.waiting():
+            self._handle(request)
+        engine = self.engine
+        assert engine is not None
+        if self.state == "stopping":
+            self.options.backend.close()
+            return False
+        try:
+            engine.start()
+        except RuntimeError as error:
+            self._failure = error
+            return False
+        self._step("opened")
+        self._ran = True
+        self.journal.store_up()
+        self._jobs.keep_all(engine)
+        assert self.info is not None
+        self.journal.started(self.owner.instance_id, len(self._jobs), self.info)
+        if _exits.has_twin(self):
+            self.journal.say(lines.twins(repr(self.options.backend)))
+        self._answer_joins(Word.RUNNING)
+        return True
+
+    def _rest(self, failures: int) -> None:
+        """Wait between two tries, longer each time, unless somebody wants a result now."""
+        from random import uniform
+
+        pause = min(FIRST_RETRY_SECONDS * 2.0 ** min(failures, 16), LONGEST_RETRY_SECONDS)
+        until = self._clock.mono() + pause * uniform(0.5, 1.0)
+        while self.state == "starting" and not self._joins:
+            left = until - self._clock.mono()
+            request = self._clock.get(self.inbox.queue, left) if left > 0 else None
+            if request is None:
+                return
+            self._handle(request)
+
+    def _answer_joins(self, answer: object) -> None:
+        while self._joins:
+            self._joins.pop().put(answer)
+
+    # --- running and stopping ---
+
+    def _serve(self) -> None:
+        """Handle requests until the engine has stopped, or hangs."""
+        while not self._stopped:
+            stopping = self.state == "stopping"
+            limit = self._halts.left() + self._longest_end if stopping else None
+            request = self.inbox.next(limit)
+            if request is None:
+                return
+            try:
+                self._handle(request)
+            except Exception as error:
+                self.journal.bug("the lifecycle", error)
+
+    def _on_action(self, action: Action) -> None:
+        """Pass on what the engine reports, on its scheduler thread; never blocks."""
+        match action:
+            case Emit(event=event, run=run):
+                self.journal.run(event, run)
+                if self.engine is not None:
+                    stats = self.engine.stats()
+                    self.journal.clock(stats.clock_offset, far=stats.clock_far)
+            case Note():
+                self.journal.say(action)
+            case StoreDown(error=error):
+                self.journal.store_down(error)
+            case StoreUp():
+                self.journal.store_up()
+            case Return() | Drained() | Stopped():
+                self.inbox.put(action)
+            case _:
+                pass
+
+    def _handle(self, request: Request) -> None:
+        match request:
+            case Join():
+                self._join(request)
+            case Halt():
+                self._halt(request)
+            case Await(answer=answer):
+                self._awaits.append(answer)
+            case Changed(name=name):
+                if self.state == "running" and self.engine is not None:
+                    self._jobs.keep(self.engine, name)
+            case Call():
+                self._call(request)
+            case Return(key=key, run=run):
+                self._calls.returned(key, run)
+            case Drained():
+                self._halts.drained()
+            case Stopped():
+                self._stopped = True
+
+    def _join(self, join: Join) -> None:
+        if self.state == "stopping":
+            self._awaits.append(join.answer)
+            return
+        self._patient = self._patient or join.patient
+        if self.state == "running" or join.patient:
+            join.answer.put(Word.RUNNING)
+        else:
+            self._joins.append(join.answer)
+
+    def _halt(self, halt: Halt) -> None:
+        """Begin to stop, or join the stop in progress."""
+        was = self.state
+        if was != "stopping":
+            self._step("stop")
+            self._halts.begin(halt.timeout)
+        one_more_spared = self._halts.add(halt)
+        if self.engine is not None and (was == "running" or one_more_spared):
+            self.engine.stop(halt.timeout, self._halts.spare)
+
+    def _call(self, call: Call) -> None:
+        engine = self.engine
+        if engine is None or not self._ran or call.key.job not in self._jobs:
+            call.answer.put(not_running(call.key.job, self.state))
+        elif self._calls.accept(call):
+            engine.run_now(call.key, call.data, call.has_data)
+
+    # --- the end ---
+
+    def _end(self) -> None:
+        """Finish what can be finished in time, become idle, and answer everybody."""
+        halts = self._halts
+        halts.answer_inside()
+        if self.engine is not None and self._ran:
+            self.engine.join(JOIN_SECONDS)
+        told = self.journal.close_events(max(halts.left(), LEAST_FLUSH_SECONDS))
+        if self._ran:
+            ended = lines.scheduler_stopped(
+                self.owner.instance_id, halts.took(), in_time=self._stopped and told
+            )
+            self.journal.say(ended)
+        elif self._failure is not None and not self._joins:
+            self.journal.say(lines.start_failed(self.owner.instance_id, self._failure))
+        self.journal.close_log(LEAST_FLUSH_SECONDS)
+        _exits.leave(self)
+        self._step("stopped" if self.state == "stopping" else "failed")
+        self._forget(self)
+        self._answer_everybody()
+
+    def _answer_everybody(self) -> None:
+        for request in self.inbox.close():
+            if isinstance(request, Call):
+                request.answer.put(not_running(request.key.job, self.state))
+            elif isinstance(request, Halt):
+                self._halts.add(request)
+            elif isinstance(request, Join) and not self._ran:
+                self._joins.append(request.answer)
+            elif isinstance(request, Join | Await):
+                self._awaits.append(request.answer)
+        self._answer_joins(self._failure or _cancelled())
+        self._calls.give_up()
+        for answer in self._awaits:
+            answer.put(Word.ENDED)
+        self._halts.answer_all()
+
+
+def _make_engine(life: Life, clock: Clock, on_action: Callable[[Action], None]) -> Engine:
+    from random import Random
+
+    from ._threads import Engine
+
+    options = life.options
+    return Engine(
+        options.backend,
+        options.settings(life.owner.instance_id),
+        life.owner,
+        options.limits,
+        clock,
+        around=options.around,
+        on_action=on_action,
+        rng=Random(),
+    )
+
+
+def _cancelled() -> NotRunning:
+    return NotRunning(
+        "stop() was called before the scheduler had started, so it is idle; call start() again if"
+        " it is to run"
+    )

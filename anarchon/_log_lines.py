@@ -1,0 +1,232 @@
+"""The log lines: what happened goes in, a level and a text come out.
+
+Nothing here reads a clock, a logger or a file, so every line is tested as it stands.
+The texts carry no prefix; the handler that ``log=True`` brings adds ``[anarchon]``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from ._values import instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from ._values import Note, Run, RunEvent, RunKey
+
+_LONGEST_ERROR = 500
+
+
+class Line(NamedTuple):
+    """One record for the log: a level of `logging`, and the text."""
+
+    level: int
+    text: str
+
+
+def run_line(event: RunEvent, run: Run) -> Line | None:
+    """Return the line of a run event; None for ``takeover``, which `started` tells as well."""
+    if event not in _TEXTS:
+        return None
+    level, text = _TEXTS[event]
+    return Line(level, printable(f"{run.job} @ {moment(run.scheduled_at)}: {text(run)}"))
+
+
+def _started(run: Run) -> str:
+    return f"started on {run.instance_id} (attempt {run.attempt}, {run.reason})"
+
+
+def _finished(run: Run) -> str:
+    text = f"finished in {run.duration_ms or 0} ms"
+    if run.detail == "after stop":
+        return f"{text}, after stop was asked; nobody continues it"
+    return f"{text}{_bracketed(run.detail)}"
+
+
+def _interrupted(run: Run) -> str:
+    when = "interrupted before it started"
+    if run.started_at is not None:
+        when = f"interrupted{_after(run)}"
+    if run.detail == "handed over":
+        return f"{when}, handed over to another instance"
+    return f"{when}, {run.detail}" if run.detail else when
+
+
+def _failed(run: Run) -> str:
+    text = f"failed{_after(run)}: {_first_line(run.error or run.detail or 'no reason given')}"
+    return f"{text}\n{run.traceback.rstrip()}" if run.traceback else text
+
+
+def _skipped(run: Run) -> str:
+    return f"skipped{_bracketed(run.detail)}"
+
+
+def _missed(run: Run) -> str:
+    return f"missed{_bracketed(run.detail)}"
+
+
+def _lost(run: Run) -> str:
+    return f"lost{_after(run)}{_bracketed(run.detail)}"
+
+
+def _after(run: Run) -> str:
+    return "" if run.duration_ms is None else f" after {run.duration_ms} ms"
+
+
+def _bracketed(detail: str | None) -> str:
+    return f" ({detail})" if detail else ""
+
+
+_TEXTS: dict[RunEvent, tuple[int, Callable[[Run], str]]] = {
+    "started": (logging.INFO, _started),
+    "success": (logging.INFO, _finished),
+    "skipped": (logging.INFO, _skipped),
+    "failure": (logging.ERROR, _failed),
+    "interrupted": (logging.WARNING, _interrupted),
+    "missed": (logging.WARNING, _missed),
+    "lost": (logging.WARNING, _lost),
+}
+
+
+def note_line(note: Note) -> Line:
+    """Return the line of something that only the log is told."""
+    level, text = _noted(note)
+    return Line(level, printable(f"{_subject(note.key)}{text}"))
+
+
+def _noted(note: Note) -> tuple[int, str]:
+    detail = note.detail
+    match note.kind:
+        case "taken":
+            return logging.INFO, "skipped (taken)"
+        case "stuck":
+            text = "the handler ignores its abort signal and keeps its thread"
+            return logging.ERROR, f"{text}\n{detail.rstrip()}" if detail else text
+        case "schedule":
+            return logging.ERROR, f"suspended, its schedule can't be computed: {detail}"
+        case "late":
+            return logging.WARNING, f"heartbeat late by {detail}"
+        case "left":
+            text = "still running when stop timed out, left behind"
+            return logging.WARNING, f"{text}{_bracketed(detail)}"
+
+
+def _subject(key: RunKey) -> str:
+    if not key.job:
+        return ""
+    return f"{key.job} @ {moment(instant(key.slot_ms))}: " if key.slot_ms else f"{key.job}: "
+
+
+def scheduler_started(instance_id: str, jobs: int, store: str, tzdata: str) -> Line:
+    """Return the line of a scheduler that is running now."""
+    counted = f"{jobs} job" if jobs == 1 else f"{jobs} jobs"
+    text = f"scheduler started on {instance_id} ({counted}, store {store}, tzdata {tzdata})"
+    return Line(logging.INFO, printable(text))
+
+
+def scheduler_stopped(instance_id: str, seconds: float, *, in_time: bool) -> Line:
+    """Return the line of a scheduler that has stopped, and how long that took."""
+    text = f"scheduler stopped on {instance_id} after {seconds * 1000:.0f} ms"
+    if in_time:
+        return Line(logging.INFO, printable(text))
+    return Line(logging.WARNING, printable(f"{text}; something in it did not end"))
+
+
+def start_failed(instance_id: str, error: BaseException) -> Line:
+    """Return the line of a start in the background that was given up."""
+    return Line(
+        logging.ERROR,
+        printable(f"scheduler could not start on {instance_id}: {error_text(error)}"),
+    )
+
+
+def store_down(error: BaseException) -> Line:
+    """Return the one line that an outage gets when it begins."""
+    text = f"store down: {error_text(error)}; trying again until it is back"
+    return Line(logging.WARNING, printable(text))
+
+
+def store_up(outage_seconds: float) -> Line:
+    """Return the one line that an outage gets when it is over."""
+    return Line(logging.WARNING, f"store up again after {outage_seconds:.1f} s")
+
+
+def clock_far(offset_seconds: float) -> Line:
+    """Return the line about clocks of host and store that differ by more than a second."""
+    side = "ahead of" if offset_seconds > 0 else "behind"
+    text = f"the store's clock is {abs(offset_seconds):.1f} s {side} this host's"
+    return Line(logging.WARNING, f"{text}; slots are judged on the earlier of the two")
+
+
+def clock_near() -> Line:
+    """Return the line about clocks that agree again."""
+    return Line(logging.WARNING, "the clocks of the store and of this host agree again")
+
+
+def one_off_passed(name: str, slot_ms: int) -> Line:
+    """Return the line about a one-off that is too long ago to be caught up."""
+    text = f"{name} @ {moment(instant(slot_ms))}: its time passed longer ago than catch_up allows"
+    return Line(logging.WARNING, printable(f"{text}, so it does not run; remove it from the code"))
+
+
+def unapplied(form: str) -> Line:
+    """Return the line about a decorator that was made but put on nothing."""
+    text = f"{form} was never applied to a function, so there is no such job; pass a handler"
+    return Line(logging.WARNING, printable(f"{text}, or put it above a function"))
+
+
+def disabled() -> Line:
+    """Return the line of a scheduler that was told not to run."""
+    return Line(logging.WARNING, "enabled=False: no job runs in this process")
+
+
+def twins(store: str) -> Line:
+    """Return the line about two schedulers of one process that race each other."""
+    text = f"another scheduler of this process runs on the same store and namespace ({store})"
+    fix = "was a module imported under two names? give one of them another namespace if both are"
+    return Line(logging.WARNING, f"{text}; {fix} meant to be")
+
+
+def forked(pid: int) -> Line:
+    """Return the line about a fork of a process whose scheduler, in `pid`, runs."""
+    return Line(
+        logging.WARNING,
+        f"forked while the scheduler runs: the jobs stay with pid {pid}; where a child should run"
+        " them, call start() there after the fork (gunicorn: post_worker_init, uWSGI: @postfork)",
+    )
+
+
+def dropped(count: int, what: str) -> Line:
+    """Return the line about events or lines that nobody will see."""
+    text = f"{count} {what} were dropped because too many waited; is one of their receivers stuck?"
+    return Line(logging.WARNING, text)
+
+
+def moment(when: datetime) -> str:
+    """Return an aware UTC datetime as ISO text with milliseconds and a ``Z``."""
+    return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def error_text(error: BaseException) -> str:
+    """Return the type and the first line of an exception, whatever its ``str()`` does."""
+    try:
+        said = str(error)
+    except Exception:
+        said = "(its text can't be shown)"
+    name = type(error).__name__
+    return f"{name}: {_first_line(said)}" if said.strip() else name
+
+
+def printable(text: str) -> str:
+    """Return the text so that every stream can take it: NUL and lone surrogates escaped."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _first_line(text: str) -> str:
+    first = text.strip().split("\n", 1)[0].rstrip()
+    return first if len(first) <= _LONGEST_ERROR else f"{first[: _LONGEST_ERROR - 3]}..."

@@ -1,0 +1,158 @@
+"""What is asked of a life of a scheduler, and how the asker gets its answer.
+
+Everything goes through `SimpleQueue`, the one thing that may be used wherever a signal
+handler has interrupted the main thread: no lock is taken here, and none is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from enum import Enum
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ._values import Drained, Return, Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ._lifecycle import Life
+    from ._values import Lease, RunKey
+
+# On Windows a wait for a queue can't be interrupted by Ctrl-C, so it is cut into slices.
+_SLICE_SECONDS = 1.0 if os.name == "nt" else 60.0
+
+
+class Word(Enum):
+    """Answers that carry nothing else."""
+
+    RUNNING = "running"
+    ACCEPTED = "accepted"
+    ENDED = "ended"
+    TIMED_OUT = "timed out"
+
+
+Answer: TypeAlias = "SimpleQueue[Any]"
+
+
+class Join(NamedTuple):
+    """A `start` wants its result. `patient`: try again until the store is there."""
+
+    answer: Answer
+    patient: bool
+
+
+class Halt(NamedTuple):
+    """A `stop`. `lease` is the run whose handler asks, and must not be waited for.
+
+    `inside`: the asker is a listener or a logging handler called from this life. `after`
+    is called on the life's thread when all is over.
+    """
+
+    timeout: float
+    answer: Answer | None = None
+    lease: Lease | None = None
+    inside: bool = False
+    after: Callable[[], object] | None = None
+
+
+class Await(NamedTuple):
+    """Somebody wants to know when this life is over."""
+
+    answer: Answer
+
+
+class Changed(NamedTuple):
+    """A job of that name was defined, replaced or removed."""
+
+    name: str
+
+
+class Call(NamedTuple):
+    """A manual run; `wait` tells `run_now` from `submit`."""
+
+    key: RunKey
+    data: Any
+    has_data: bool
+    answer: Answer
+    wait: bool
+
+
+Request: TypeAlias = Join | Halt | Await | Changed | Call | Return | Drained | Stopped
+
+
+class Inbox:
+    """The requests to one life, until it is over.
+
+    Threads: `put` and `receive` are for everybody, `next` and `close` for the life.
+    """
+
+    def __init__(self) -> None:
+        self.over = False
+        self.queue: SimpleQueue[Request] = SimpleQueue()
+
+    def put(self, request: Request) -> None:
+        """Ask for something."""
+        self.queue.put(request)
+
+    def receive(self, answer: Answer, timeout: float | None = None) -> Any:
+        """Wait for an answer: `Word.TIMED_OUT` in time, `Word.ENDED` if there is none.
+
+        There is none when the life is over: whatever was asked before that is answered.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _SLICE_SECONDS if until is None else max(until - time.monotonic(), 0.0)
+            over = self.over
+            try:
+                return answer.get(timeout=0.0 if over else min(left, _SLICE_SECONDS))
+            except Empty:
+                if over:
+                    return Word.ENDED
+                if left <= 0:
+                    return Word.TIMED_OUT
+
+    def next(self, timeout: float | None) -> Request | None:
+        """Return the next request; None when none comes in time (None: no limit)."""
+        try:
+            return self.queue.get(timeout=timeout)
+        except Empty:
+            return None
+
+    def waiting(self) -> Iterator[Request]:
+        """Yield the requests that are there."""
+        while (request := self.next(0.0)) is not None:
+            yield request
+
+    def close(self) -> Iterator[Request]:
+        """Be over; yield what came in too late to be handled, so that it is answered."""
+        self.over = True
+        return self.waiting()
+
+
+def begin(life: Life, *, patient: bool) -> bool:
+    """Launch a life; wait until it runs unless `patient`. Raises what made it fail."""
+    answer: Answer = SimpleQueue()
+    if not patient:
+        # Put in before the launch, so that it is there when the first try fails.
+        life.inbox.put(Join(answer, patient=False))
+    life.launch()
+    try:
+        return patient or _is_running(life.inbox.receive(answer))
+    except (KeyboardInterrupt, SystemExit):
+        life.inbox.put(Halt(0.0))
+        raise
+
+
+def share(life: Life, *, patient: bool) -> bool:
+    """Share a start in progress; False when it has to be tried again after a stop."""
+    answer: Answer = SimpleQueue()
+    life.inbox.put(Join(answer, patient))
+    return _is_running(life.inbox.receive(answer))
+
+
+def _is_running(said: object) -> bool:
+    if isinstance(said, BaseException):
+        raise said
+    return said is Word.RUNNING

@@ -1,0 +1,191 @@
+"""Signals: stopping because of one, beside whoever else handles it.
+
+Python calls a signal handler on the main thread, between any two steps of what that does.
+So a handler here only puts requests into inboxes and passes the signal on; the lives'
+own threads do the rest. Where the signal would have ended the process, the last life
+that has stopped sends it again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ._durations import shown
+from ._requests import Await, Halt
+from .errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType
+
+    from ._lifecycle import Life
+    from ._requests import Answer
+
+    FindLife: TypeAlias = Callable[[], "Life | None"]
+
+ENDING = (signal.SIGTERM, signal.SIGINT)
+
+# Lives that a signal has asked to stop, with the time each has for it. A signal that is
+# about to end the process waits for them, whoever of several handlers asked them.
+_struck: dict[Life, float] = {}
+
+
+class Chained:
+    """A handler put in front of another one: stops its schedulers and passes the signal on.
+
+    Several schedulers share one, so that the process doesn't end before all have stopped.
+    """
+
+    def __init__(self, previous: Any) -> None:
+        self.previous = previous
+        self.targets: dict[FindLife, float] = {}
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        """Handle a signal; takes no lock."""
+        for find, timeout in tuple(self.targets.items()):
+            life = find()
+            if life is not None:
+                _struck[life] = timeout
+                life.inbox.put(Halt(timeout))
+        if self.previous is signal.SIG_DFL:
+            # From now on another one of these ends the process at once.
+            signal.signal(signum, signal.SIG_DFL)
+            _end_process_after_stops(signum)
+        elif callable(self.previous):
+            self.previous(signum, frame)
+
+
+_installed: dict[int, Chained] = {}
+
+
+def install(signals: Iterable[int], find: FindLife, timeout: float) -> bool:
+    """Put a handler in front of those of these signals; return whether all are there.
+
+    They are not, and nothing is changed, on another thread than the main one, under
+    uWSGI (which never calls them), and where something else than Python handles one.
+    """
+    wanted = tuple(signals)
+    if not _may_install():
+        return False
+    current = {signum: signal.getsignal(signum) for signum in wanted}
+    if None in current.values():
+        return False
+    done = [_install(signum, current[signum], find, timeout) for signum in wanted]
+    return all(done)
+
+
+def uninstall(find: FindLife) -> None:
+    """Take a scheduler off, and put back what was there where we are still in front.
+
+    Elsewhere, and on another thread than the main one, the handler stays and only passes
+    signals on.
+    """
+    for signum, chained in tuple(_installed.items()):
+        if chained.targets.pop(find, None) is None or chained.targets:
+            continue
+        current: Any = signal.getsignal(signum)
+        if _on_main_thread() and current is chained:
+            signal.signal(signum, chained.previous)
+            _installed.pop(signum, None)
+
+
+def check_signals(signals: object) -> tuple[signal.Signals, ...]:
+    """Return the signals; raises `ConfigurationError` for what can't be handled."""
+    given = signals if isinstance(signals, tuple | list | set | frozenset) else (signals,)
+    return tuple(_check_signal(one) for one in given)
+
+
+def wait(life: Life, timeout: float | None) -> signal.Signals | None:
+    """Wait until a life is over, the timeout, or (main thread) SIGTERM or SIGINT."""
+    answer: Answer = SimpleQueue()
+    life.inbox.put(Await(answer))
+    with _caught(answer):
+        said = life.inbox.receive(answer, timeout)
+    return signal.Signals(said) if isinstance(said, int) else None
+
+
+@contextmanager
+def _caught(answer: Answer) -> Iterator[None]:
+    """Handle SIGTERM and SIGINT for a while, where that is possible."""
+
+    def handler(signum: int, _frame: FrameType | None) -> None:
+        answer.put(signum)
+
+    before = {}
+    if _on_main_thread():
+        before = {signum: signal.getsignal(signum) for signum in ENDING}
+    try:
+        for signum, previous in before.items():
+            if previous is not None:
+                signal.signal(signum, handler)
+        yield
+    finally:
+        for signum, previous in before.items():
+            if previous is not None and signal.getsignal(signum) is handler:
+                signal.signal(signum, previous)
+
+
+def _install(signum: int, current: Any, find: FindLife, timeout: float) -> bool:
+    chained = _installed.get(signum)
+    if chained is None or current is not chained:
+        # Somebody came in front of us. If they call us, that one is there to pass it on.
+        fresh = Chained(current)
+        signal.signal(signum, fresh)
+        there: Any = signal.getsignal(signum)
+        if there is not fresh:
+            return False
+        if chained is not None:
+            fresh.targets.update(chained.targets)
+            chained.targets.clear()
+        chained = _installed[signum] = fresh
+    chained.targets[find] = timeout
+    return True
+
+
+def _end_process_after_stops(signum: int) -> None:
+    """Send the signal again when the lives it has struck are over, or now if none is."""
+    pid = os.getpid()
+    struck = {life: timeout for life, timeout in tuple(_struck.items()) if life.pid == pid}
+    _struck.clear()
+    left = set(struck)
+
+    def over(life: Life) -> None:
+        left.discard(life)
+        if not left:
+            os.kill(pid, signum)
+
+    for life, timeout in struck.items():
+        life.inbox.put(Halt(timeout, after=partial(over, life)))
+        if life.inbox.over:
+            over(life)
+    if not struck:
+        os.kill(pid, signum)
+
+
+def _may_install() -> bool:
+    return _on_main_thread() and "uwsgi" not in sys.modules
+
+
+def _on_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _check_signal(one: object) -> signal.Signals:
+    try:
+        if isinstance(one, int) and not isinstance(one, bool):
+            signum = signal.Signals(one)
+            if signum.name not in ("SIGKILL", "SIGSTOP"):
+                return signum
+    except ValueError:
+        pass
+    raise ConfigurationError(
+        f"signals: {shown(one)} is no signal that can be handled; give some of the signal module,"
+        " such as (signal.SIGTERM,)"
+    )

@@ -1,0 +1,100 @@
+"""What `Scheduler.health` answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._clock import Clock
+    from ._journal import Outage
+    from ._lifecycle import Life
+    from ._lifecycle_states import State
+    from ._options import Options
+    from ._threads import EngineStats
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a scheduler is doing, as far as this process knows without asking anybody.
+
+    ``ok`` is False when nothing can run here: the scheduler isn't running, the store
+    can't be reached, or so many handlers ignore their abort that they aren't replaced
+    any more. ``reasons`` says so in words, and tells as well what is unusual but leaves
+    ``ok`` alone: a late heartbeat, clocks that differ by more than a second.
+
+    ``last_contact`` is when the store last answered (aware, UTC; None: never since
+    `start`). ``clock_offset`` is the store's clock minus this host's, in seconds (None:
+    unknown), ``heartbeat_late`` by how many seconds the last heartbeat was late.
+    ``running`` counts handlers, ``stuck`` those of them that ignore their abort,
+    ``free_workers`` how many more may start.
+    """
+
+    ok: bool
+    state: State
+    store_up: bool
+    last_contact: datetime | None
+    clock_offset: float | None
+    running: int
+    free_workers: int
+    stuck: int
+    heartbeat_late: float
+    reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dict that is ready for JSON; datetimes as ISO text."""
+        contact = self.last_contact.isoformat() if self.last_contact else None
+        return {**asdict(self), "last_contact": contact, "reasons": list(self.reasons)}
+
+
+def health_of(life: Life | None, options: Options, clock: Clock) -> Health:
+    """Return how a scheduler is doing, from what its threads have left to be read."""
+    engine = life.engine if life is not None else None
+    state: State = life.state if life is not None else "idle"
+    if life is None or engine is None or state not in ("running", "stopping"):
+        outage = life.journal.outage if life is not None else None
+        reasons = _not_running(state, options, outage)
+        return Health(not reasons, state, False, None, None, 0, 0, 0, 0.0, reasons)
+    stats = engine.stats()
+    serious = [*_not_running(state, options, None)]
+    if not stats.store_up:
+        serious.append("the store can't be reached")
+    if stats.stuck >= options.workers:
+        serious.append(f"{stats.stuck} handlers ignore their abort and aren't replaced any more")
+    return Health(
+        ok=not serious,
+        state=state,
+        store_up=stats.store_up,
+        last_contact=_moment(stats.last_contact, clock),
+        clock_offset=stats.clock_offset,
+        running=stats.running,
+        free_workers=stats.free_workers,
+        stuck=stats.stuck,
+        heartbeat_late=stats.heartbeat_late,
+        reasons=(*serious, *_unusual(stats, options)),
+    )
+
+
+def _not_running(state: State, options: Options, outage: Outage | None) -> tuple[str, ...]:
+    if state == "running" or (state == "idle" and not options.enabled):
+        return ()
+    why = f": the store can't be reached: {outage.error}" if outage is not None else ""
+    return (f"the scheduler is {state}{why}",)
+
+
+def _unusual(stats: EngineStats, options: Options) -> list[str]:
+    reasons = []
+    if 0 < stats.stuck < options.workers:
+        reasons.append(f"{stats.stuck} of the handlers ignore their abort")
+    if stats.heartbeat_late > options.heartbeat_ms / 1000:
+        reasons.append(f"the heartbeat is late by {stats.heartbeat_late:.1f} s")
+    if stats.clock_far:
+        reasons.append(f"the clocks of store and host are {abs(stats.clock_offset):.1f} s apart")
+    return reasons
+
+
+def _moment(mono: float | None, clock: Clock) -> datetime | None:
+    if mono is None:
+        return None
+    return datetime.fromtimestamp(clock.wall() - (clock.mono() - mono), UTC)

@@ -1,0 +1,326 @@
+"""The scheduler: what users hold in their hands.
+
+It defines jobs (``_definitions.py``), and passes everything else on: to the life that is
+going on (``_lifecycle.py``), or to the backend.
+"""
+
+from __future__ import annotations
+
+import os
+from signal import SIGTERM
+from typing import TYPE_CHECKING, Any
+
+from . import _exits, _log_lines, _signals
+from ._asking import Asking
+from ._clock import Clock
+from ._definitions import Definitions, Registry
+from ._dues import UNSET, call_now
+from ._lifecycle import Life
+from ._options import check_options, limit_seconds
+from ._requests import Changed, begin, share
+from .errors import NotRunning
+from .events import Listeners, Listening
+from .health import health_of
+from .jobs import make_defaults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from logging import Logger
+    from signal import Signals
+    from typing import Self
+
+    from ._durations import Duration
+    from ._lifecycle_states import State
+    from ._values import Run
+    from .backends.base import ClaimBackend
+    from .context import Context
+    from .health import Health
+    from .jobs import Job, OnCrash, Overlap
+
+
+class Scheduler(Definitions, Asking, Listening):
+    """Runs jobs in this process, sharing them with every other instance on the same store.
+
+    Args:
+        backend: The store, such as ``SqliteBackend("jobs.db")``. Nothing connects before
+            `start`.
+        lease: How long a runner that gives no sign of life still holds its run; at least
+            2 s and three heartbeats.
+        heartbeat: How often leases are renewed and watched; None for a third of the lease.
+        jitter: The default of the job option: the mean spacing of two instances' claims.
+        catch_up: The default of the job option: how late the latest slot may still run.
+        overlap: The default of the job option: ``"skip"`` or ``"allow"``.
+        on_crash: The default of the job option: ``"takeover"`` or ``"abandon"``.
+        max_attempts: The default of the job option: attempts of a run that may die.
+        timeout: The default of the job option: how long an attempt may take; None for no
+            limit.
+        timezone: The zone of `cron` jobs that name none; None for UTC.
+        workers: How many handlers may run here at once.
+        data: The default of the job option: what handlers find as ``ctx.data``.
+        around: A function of the context that returns a context manager, entered on the
+            handler's thread around every attempt.
+        enabled: False to check definitions but run nothing: `start` does nothing.
+        instance_id: The name of this instance for people; None for ``host:pid``.
+        log: True to show what happens on the logger ``anarchon``, or a logger to use.
+        stop_on_exit: False to leave the end of the process alone.
+        exit_timeout: How long the hooks at the end of the process wait for handlers.
+        control: Reserved; must be None.
+
+    Durations are seconds, a `timedelta`, or text such as ``"10s"`` and ``"1h30m"``.
+
+    Raises:
+        ConfigurationError: An option can't be as given; the message names it.
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(  # noqa: PLR0913 - the options of a service, all but one by keyword
+        self,
+        backend: ClaimBackend,
+        *,
+        lease: Duration = 30,
+        heartbeat: Duration | None = None,
+        jitter: Duration = 0.02,
+        catch_up: Duration = "1h",
+        overlap: Overlap = "skip",
+        on_crash: OnCrash = "takeover",
+        max_attempts: int = 3,
+        timeout: Duration | None = None,
+        timezone: str | None = None,
+        workers: int = 10,
+        data: Any = None,
+        around: Callable[[Context], AbstractContextManager[object]] | None = None,
+        enabled: bool = True,
+        instance_id: str | None = None,
+        log: bool | Logger = False,
+        stop_on_exit: bool = True,
+        exit_timeout: Duration = 10,
+        control: None = None,
+    ) -> None:
+        self._options = check_options(
+            backend,
+            lease=lease,
+            heartbeat=heartbeat,
+            workers=workers,
+            around=around,
+            enabled=enabled,
+            instance_id=instance_id,
+            log=log,
+            stop_on_exit=stop_on_exit,
+            exit_timeout=exit_timeout,
+            control=control,
+            timezone=timezone,
+        )
+        self._defaults = make_defaults(
+            jitter=jitter,
+            catch_up=catch_up,
+            overlap=overlap,
+            on_crash=on_crash,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            data=data,
+        )
+        self._timezone = timezone
+        self._registry = Registry()
+        _exits.renew_in_children(self._registry)
+        self._listeners = Listeners()
+        self._clock = Clock()
+        self._lives: dict[int, Life] = {}  # by pid, so that a forked child finds none
+        self._signals: tuple[tuple[Signals, ...], float] | None = None
+        self._told_disabled = False
+
+    def __repr__(self) -> str:
+        return f"<Scheduler {self.state}, {len(self.jobs)} jobs, {self._options.backend!r}>"
+
+    # --- asking ---
+
+    @property
+    def state(self) -> State:
+        """``"idle"``, ``"starting"``, ``"running"`` or ``"stopping"``, in this process."""
+        life = self._life()
+        return "idle" if life is None else life.state
+
+    @property
+    def instance_id(self) -> str:
+        """The name of this instance for people, as the next or the current `start` sets it."""
+        life = self._life()
+        return self._options.instance_id_now() if life is None else life.owner.instance_id
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs that are defined here, in the order of definition."""
+        return self._registry.jobs
+
+    def health(self) -> Health:
+        """Return how this scheduler is doing; nothing is sent and nobody is waited for."""
+        return health_of(self._life(), self._options, self._clock)
+
+    # --- the lifecycle ---
+
+    def start(self, *, retry: bool = False) -> None:
+        """Connect to the store, recover what was left behind, and run jobs from now on.
+
+        While running it does nothing, while starting it shares the result of the start
+        in progress, while stopping it waits and then starts.
+
+        Args:
+            retry: Return at once, in the state ``"starting"``, and try again until the
+                store can be reached.
+
+        Raises:
+            BackendUnavailable: The store can't be reached; the driver's error is the cause.
+            ServerTooOld: The store's server is older than the minimum.
+            BackendError: What is stored can't be used.
+            NotRunning: `stop` was called before the start was done.
+        """
+        if not self._options.enabled:
+            self._tell_disabled()
+            return
+        if self._signals is not None:
+            _signals.install(self._signals[0], self._life, self._signals[1])
+        while not self._started(patient=retry):
+            continue
+
+    def stop(self, timeout: Duration | None = 30) -> None:
+        """Start nothing more, abort what runs, hand it over as it ends, and disconnect.
+
+        Does nothing while idle and in a forked child, joins a stop in progress, cancels
+        a start in progress. May be called from everywhere: a signal handler, a handler or
+        a listener (which it doesn't wait for), an exit hook.
+
+        Args:
+            timeout: How long to wait for handlers; None for no limit. One that goes on
+                is left behind, and taken over when its lease has run out.
+        """
+        life = self._life()
+        if life is not None:
+            life.stop(limit_seconds(timeout, "stop(timeout)"))
+            if self._life() is None:
+                _signals.uninstall(self._life)
+
+    def wait(self, timeout: Duration | None = None) -> Signals | None:
+        """Wait until the scheduler has been stopped by anybody, at most the timeout.
+
+        In the main thread also until SIGTERM or SIGINT, which is returned; their handlers
+        are replaced meanwhile, and then put back. While idle it returns None at once.
+        """
+        seconds = None if timeout is None else limit_seconds(timeout, "wait(timeout)")
+        life = self._life()
+        return None if life is None else _signals.wait(life, seconds)
+
+    def run(self) -> None:
+        """Start, wait for SIGTERM, SIGINT or somebody's `stop`, and stop: a whole program.
+
+        Raises what `start` raises.
+        """
+        try:
+            self.start()
+            self.wait()
+        except NotRunning:
+            return
+        finally:
+            self.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(self._options.exit_seconds)
+
+    def install_signal_handlers(
+        self, signals: Sequence[int] = (SIGTERM,), *, timeout: Duration | None = None
+    ) -> bool:
+        """Stop on these signals, beside whoever handles them already.
+
+        The scheduler stops at once, in the background, and the handler that was there
+        is called. Where there was none, the process ends by the signal when all is
+        stopped; the same signal again ends it at once. The handlers stay until `stop`,
+        and a later `start` in the main thread puts them in place again.
+
+        Args:
+            signals: What to listen to.
+            timeout: How long handlers get; None for the scheduler's `exit_timeout`.
+
+        Returns:
+            Whether they are in place. They can't be outside the main thread, under uWSGI,
+            and where something else than Python handles a signal.
+
+        Raises:
+            ConfigurationError: One of them can't be handled.
+        """
+        exit_seconds = self._options.exit_seconds
+        seconds = exit_seconds if timeout is None else limit_seconds(timeout, "timeout")
+        checked = _signals.check_signals(signals)
+        installed = _signals.install(checked, self._life, seconds)
+        self._signals = (checked, seconds) if installed else self._signals
+        return installed
+
+    # --- manual runs ---
+
+    def run_now(self, name: str, *, data: Any = UNSET) -> Run:
+        """Run a job now on this instance, and return its record when it has ended.
+
+        The run is not shared, not blocked by others and never taken over. When the job's
+        timeout or the limit of a stop comes first, the record says so.
+
+        Args:
+            name: The job.
+            data: What the handler finds as ``ctx.data``, in place of the job's own.
+
+        Raises:
+            JobNotFound: There is no job of this name here, or it has ``enabled=False``.
+            NotRunning: The scheduler isn't running.
+            Busy: As many manual runs as there are workers are going on already.
+        """
+        now = self._clock.wall()
+        run: Run = call_now(self._registry, self._life(), name, now, data, wait=True)[1]
+        return run
+
+    def submit(self, name: str, *, data: Any = UNSET) -> str:
+        """Do as `run_now` does, but return the run's ``run_id`` without waiting for it."""
+        now = self._clock.wall()
+        return call_now(self._registry, self._life(), name, now, data, wait=False)[0].run_id
+
+    # --- inside ---
+
+    def _life(self) -> Life | None:
+        life = self._lives.get(os.getpid())
+        if len(self._lives) > (life is not None):
+            _exits.drop_foreign(self._lives, self._registry)
+        return life
+
+    def _started(self, *, patient: bool) -> bool:
+        """Take part in a start; False when it has to be tried again after a stop."""
+        if (life := self._life()) is not None:
+            return share(life, patient=patient)
+        fresh = self._new_life(patient=patient)
+        life = self._lives.setdefault(fresh.pid, fresh)
+        return begin(fresh, patient=patient) if life is fresh else share(life, patient=patient)
+
+    def _new_life(self, *, patient: bool) -> Life:
+        life = Life(
+            self._options,
+            self._registry,
+            self._listeners,
+            self._clock,
+            patient=patient,
+            forget=lambda life: self._lives.pop(life.pid, None),
+        )
+        for form in self._registry.unapplied():
+            life.journal.say(_log_lines.unapplied(form))
+        return life
+
+    def _defined(self, job: Job) -> None:
+        self._removed(job.name)
+
+    def _removed(self, job_name: str) -> None:
+        if (life := self._life()) is not None:
+            life.inbox.put(Changed(job_name))
+
+    def _tell_disabled(self) -> None:
+        if not self._told_disabled:
+            self._told_disabled = True
+            line = _log_lines.disabled()
+            self._options.logger.log(line.level, line.text)
