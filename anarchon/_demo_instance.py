@@ -21,16 +21,17 @@ from typing import TYPE_CHECKING, Any
 from anarchon import Scheduler, SqliteBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anarchon import Context, Run
+    from anarchon._values import RunEvent
     from anarchon.backends.base import LeaseBackend
 
 LEASE_SECONDS = 6.0
 HEARTBEAT_SECONDS = 1.0
 NAMESPACE = "demo"
 
-_EVENTS = ("started", "success", "failure", "interrupted", "lost")
+_EVENTS: tuple[RunEvent, ...] = ("started", "success", "failure", "interrupted", "lost")
 _STDOUT = 1
 
 
@@ -96,7 +97,7 @@ def _logger(mouth: Mouth) -> logging.Logger:
     return logger
 
 
-def _teller(mouth: Mouth, name: str) -> Any:
+def _teller(mouth: Mouth, name: RunEvent) -> Callable[[Run], None]:
     def tell(run: Run) -> None:
         mouth.event(name, run=run.to_dict())
 

@@ -24,6 +24,7 @@ FACADE = "Scheduler"  # the one class that may have more methods
 # Decisions only: what they import is listed, so that nothing can creep in.
 PURE = (
     "_core*.py",
+    "_attempts.py",
     "_held.py",
     "_lane.py",
     "_race.py",
@@ -50,7 +51,14 @@ PURE_IMPORTS = {
 }
 
 # The only modules that make threads.
-THREAD_MAKERS = {"_demo_instance.py", "_threads.py", "_workers.py", "context.py", "events.py"}
+THREAD_MAKERS = {
+    "_demo_instance.py",  # watches the pipe from its parent
+    "_lifecycle.py",  # a start in the background, and the one that leads a running scheduler
+    "_outlet.py",  # listeners and log lines
+    "_threads.py",
+    "_workers.py",
+    "context.py",  # `on_abort`
+}
 
 # Loaded neither by `import anarchon` nor with its names: each costs milliseconds.
 HEAVY = {
@@ -58,7 +66,6 @@ HEAVY = {
     "concurrent.futures",
     "croniter",
     "dateutil",
-    "inspect",
     "multiprocessing",
     "psycopg",
     "redis",
