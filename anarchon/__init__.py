@@ -6,8 +6,8 @@ next to nothing, and no driver is imported before a backend needs it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+# Type checkers know the name; `typing` itself takes longer to load than all of this.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._durations import Duration
     from ._values import Run

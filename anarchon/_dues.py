@@ -14,6 +14,7 @@ from ._log_lines import one_off_passed
 from ._requests import Call, Word
 from ._values import RunKey
 from .errors import Busy, JobNotFound, NotRunning
+from .events import UNSET
 from .jobs import spec_of
 from .schedules import Once
 
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from ._threads import Engine
     from ._values import JobSpec, Lease, Run
     from .jobs import Job
-
-
-UNSET: Any = object()
-"""Stands for data that was not given, as None may be data."""
 
 
 class Halts:

@@ -159,6 +159,11 @@ class Journal:
             self._forked = True
             self.say(lines.forked(pid))
 
+    def warn_of_fork(self, pid: int) -> None:
+        """Tell, in a child whose fork Python was not told of, that nothing runs there."""
+        line = lines.forked(pid)
+        self.logger.log(line.level, line.text)
+
     def bug(self, where: str, error: BaseException) -> None:
         """Tell of an exception that should not have come there; it was survived."""
         text = "".join(traceback.format_exception(error)).rstrip()

@@ -92,6 +92,9 @@ class Life:
         # The engine lets a handler that called `stop` itself go on for one heartbeat more.
         self._longest_end = options.heartbeat_ms / 1000 + 2 * GRACE_SECONDS
 
+        for form in registry.unapplied():
+            self.journal.say(lines.unapplied(form))
+
     # --- for everybody ---
 
     def launch(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +13,7 @@ from .errors import ConfigurationError
 from .events import is_async
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable
 
 LEAST_LEASE_MS = 2000
@@ -45,6 +45,8 @@ class Options(NamedTuple):
     @property
     def logger(self) -> logging.Logger:
         """The logger that gets the lines."""
+        import logging
+
         return self.log if isinstance(self.log, logging.Logger) else logging.getLogger("anarchon")
 
     @property
@@ -164,7 +166,11 @@ def _instance_id(instance_id: object) -> str | None:
 
 
 def _log(log: object) -> bool | logging.Logger:
-    if isinstance(log, bool | logging.Logger):
+    if isinstance(log, bool):
+        return log
+    import logging
+
+    if isinstance(log, logging.Logger):
         return log
     raise ConfigurationError(
         f"log: {shown(log)} is neither True, False nor a logging.Logger; give one of them"

@@ -96,6 +96,10 @@ class Inbox:
         """Ask for something."""
         self.queue.put(request)
 
+    def changed(self, name: str) -> None:
+        """Tell that a job of that name was defined, replaced or removed."""
+        self.queue.put(Changed(name))
+
     def receive(self, answer: Answer, timeout: float | None = None) -> Any:
         """Wait for an answer: `Word.TIMED_OUT` in time, `Word.ENDED` if there is none.
 

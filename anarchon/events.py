@@ -23,7 +23,8 @@ EVENTS: frozenset[str] = frozenset(
 )
 
 
-_UNSET: Any = object()
+UNSET: Any = object()
+"""Stands for an argument that was not given, where None may be one given by mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Listening:
     def on(self, event: StoreEventName, fn: StoreListener) -> Self: ...
     @overload
     def on(self, event: OtherEventName, fn: AnyListener) -> Self: ...
-    def on(self, event: EventName, fn: Any = _UNSET) -> Any:
+    def on(self, event: EventName, fn: Any = UNSET) -> Any:
         """Listen to an event.
 
         ``on(event, fn)`` returns the scheduler, so that calls chain; ``on(event)``
@@ -119,7 +120,7 @@ class Listening:
         Raises:
             ConfigurationError: There is no such event, or `fn` can't listen.
         """
-        if fn is not _UNSET:
+        if fn is not UNSET:
             self._listeners.add(event, fn)
             return self
         check_event(event)

@@ -1,7 +1,8 @@
 """The scheduler: what users hold in their hands.
 
 It defines jobs (``_definitions.py``), and passes everything else on: to the life that is
-going on (``_lifecycle.py``), or to the backend.
+going on (``_lifecycle.py``), or to the backend. What only a running scheduler needs is
+imported by `start`, since most imports of this package never start one.
 """
 
 from __future__ import annotations
@@ -10,17 +11,13 @@ import os
 from signal import SIGTERM
 from typing import TYPE_CHECKING, Any
 
-from . import _exits, _log_lines, _signals
+from . import _forks
 from ._asking import Asking
 from ._clock import Clock
 from ._definitions import Definitions, Registry
-from ._dues import UNSET, call_now
-from ._lifecycle import Life
 from ._options import check_options, limit_seconds
-from ._requests import Changed, begin, share
 from .errors import NotRunning
-from .events import Listeners, Listening
-from .health import health_of
+from .events import UNSET, Listeners, Listening
 from .jobs import make_defaults
 
 if TYPE_CHECKING:
@@ -31,8 +28,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ._durations import Duration
+    from ._lifecycle import Life
     from ._lifecycle_states import State
-    from ._values import Run
+    from ._values import Run, RunKey
     from .backends.base import ClaimBackend
     from .context import Context
     from .health import Health
@@ -123,7 +121,7 @@ class Scheduler(Definitions, Asking, Listening):
         )
         self._timezone = timezone
         self._registry = Registry()
-        _exits.renew_in_children(self._registry)
+        _forks.renew_in_children(self._registry)
         self._listeners = Listeners()
         self._clock = Clock()
         self._lives: dict[int, Life] = {}  # by pid, so that a forked child finds none
@@ -154,6 +152,8 @@ class Scheduler(Definitions, Asking, Listening):
 
     def health(self) -> Health:
         """Return how this scheduler is doing; nothing is sent and nobody is waited for."""
+        from .health import health_of
+
         return health_of(self._life(), self._options, self._clock)
 
     # --- the lifecycle ---
@@ -178,6 +178,8 @@ class Scheduler(Definitions, Asking, Listening):
             self._tell_disabled()
             return
         if self._signals is not None:
+            from . import _signals
+
             _signals.install(self._signals[0], self._life, self._signals[1])
         while not self._started(patient=retry):
             continue
@@ -196,7 +198,9 @@ class Scheduler(Definitions, Asking, Listening):
         life = self._life()
         if life is not None:
             life.stop(limit_seconds(timeout, "stop(timeout)"))
-            if self._life() is None:
+            if self._signals is not None and self._life() is None:
+                from . import _signals
+
                 _signals.uninstall(self._life)
 
     def wait(self, timeout: Duration | None = None) -> Signals | None:
@@ -206,6 +210,8 @@ class Scheduler(Definitions, Asking, Listening):
         are replaced meanwhile, and then put back. While idle it returns None at once.
         """
         seconds = None if timeout is None else limit_seconds(timeout, "wait(timeout)")
+        from . import _signals
+
         life = self._life()
         return None if life is None else _signals.wait(life, seconds)
 
@@ -250,6 +256,8 @@ class Scheduler(Definitions, Asking, Listening):
         Raises:
             ConfigurationError: One of them can't be handled.
         """
+        from . import _signals
+
         exit_seconds = self._options.exit_seconds
         seconds = exit_seconds if timeout is None else limit_seconds(timeout, "timeout")
         checked = _signals.check_signals(signals)
@@ -274,25 +282,25 @@ class Scheduler(Definitions, Asking, Listening):
             NotRunning: The scheduler isn't running.
             Busy: As many manual runs as there are workers are going on already.
         """
-        now = self._clock.wall()
-        run: Run = call_now(self._registry, self._life(), name, now, data, wait=True)[1]
+        run: Run = self._call(name, data, wait=True)[1]
         return run
 
     def submit(self, name: str, *, data: Any = UNSET) -> str:
         """Do as `run_now` does, but return the run's ``run_id`` without waiting for it."""
-        now = self._clock.wall()
-        return call_now(self._registry, self._life(), name, now, data, wait=False)[0].run_id
+        return self._call(name, data, wait=False)[0].run_id
 
     # --- inside ---
 
     def _life(self) -> Life | None:
         life = self._lives.get(os.getpid())
         if len(self._lives) > (life is not None):
-            _exits.drop_foreign(self._lives, self._registry)
+            _forks.drop_foreign(self._lives, self._registry)
         return life
 
     def _started(self, *, patient: bool) -> bool:
         """Take part in a start; False when it has to be tried again after a stop."""
+        from ._requests import begin, share
+
         if (life := self._life()) is not None:
             return share(life, patient=patient)
         fresh = self._new_life(patient=patient)
@@ -300,7 +308,9 @@ class Scheduler(Definitions, Asking, Listening):
         return begin(fresh, patient=patient) if life is fresh else share(life, patient=patient)
 
     def _new_life(self, *, patient: bool) -> Life:
-        life = Life(
+        from ._lifecycle import Life
+
+        return Life(
             self._options,
             self._registry,
             self._listeners,
@@ -308,19 +318,24 @@ class Scheduler(Definitions, Asking, Listening):
             patient=patient,
             forget=lambda life: self._lives.pop(life.pid, None),
         )
-        for form in self._registry.unapplied():
-            life.journal.say(_log_lines.unapplied(form))
-        return life
+
+    def _call(self, name: str, data: Any, *, wait: bool) -> tuple[RunKey, Any]:
+        from ._dues import call_now
+
+        now = self._clock.wall()
+        return call_now(self._registry, self._life(), name, now, data, wait=wait)
 
     def _defined(self, job: Job) -> None:
         self._removed(job.name)
 
     def _removed(self, job_name: str) -> None:
         if (life := self._life()) is not None:
-            life.inbox.put(Changed(job_name))
+            life.inbox.changed(job_name)
 
     def _tell_disabled(self) -> None:
         if not self._told_disabled:
+            from ._log_lines import disabled
+
             self._told_disabled = True
-            line = _log_lines.disabled()
+            line = disabled()
             self._options.logger.log(line.level, line.text)
