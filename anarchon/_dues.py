@@ -6,7 +6,6 @@ Used on the life's own thread only.
 from __future__ import annotations
 
 import os
-import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,8 @@ if TYPE_CHECKING:
 class Halts:
     """The stops that wait for the end of this life; the first one set the time limit."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.since = 0.0
         self.until = 0.0
         self.spare: frozenset[Lease] = frozenset()
@@ -44,16 +44,16 @@ class Halts:
 
     def begin(self, timeout: float) -> None:
         """Start the time of a stop."""
-        self.since = time.monotonic()
+        self.since = self._clock.mono()
         self.until = self.since + timeout
 
     def left(self) -> float:
         """Return the seconds until the time limit."""
-        return max(self.until - time.monotonic(), 0.0)
+        return max(self.until - self._clock.mono(), 0.0)
 
     def took(self) -> float:
         """Return the seconds since the stop began."""
-        return time.monotonic() - self.since
+        return self._clock.mono() - self.since
 
     def add(self, halt: Halt) -> bool:
         """Let a stop wait; return whether there is one more run not to be waited for."""

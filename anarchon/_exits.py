@@ -16,7 +16,6 @@ import atexit
 import os
 import sys
 import threading
-import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -97,10 +96,10 @@ def stop_all() -> None:
     asked = [(life, *_ask(life)) for life in ours]
     try:
         for life, answer, until in asked:
-            life.inbox.receive(answer, max(until - time.monotonic(), 0.0))
+            life.inbox.receive(answer, max(until - life.inbox.clock.mono(), 0.0))
     except BaseException:
         for life in ours:
-            life.exit_until = time.monotonic()
+            life.exit_until = life.inbox.clock.mono()
         raise
 
 
@@ -109,7 +108,7 @@ def _ask(life: Life) -> tuple[Answer, float]:
     if life.exit_until is None:
         # A stop that somebody else has begun may be allowed more time than there is here.
         grace = 0.0 if life.state == "stopping" else _GRACE_SECONDS
-        life.exit_until = time.monotonic() + seconds + grace
+        life.exit_until = life.inbox.clock.mono() + seconds + grace
     answer: Answer = SimpleQueue()
     life.inbox.put(Halt(seconds, answer))
     return answer, life.exit_until

@@ -72,7 +72,7 @@ class Life:
         self.options = options
         self.owner = Owner(os.urandom(16).hex(), options.instance_id_now())
         self.state: State = "starting"
-        self.inbox = Inbox()
+        self.inbox = Inbox(clock)
         self.journal = Journal(options.logger, listeners, console=options.log is True)
         self.engine: Engine | None = None
         self.info: ServerInfo | None = None
@@ -82,7 +82,7 @@ class Life:
         self._forget = forget
         self._jobs = GivenJobs(registry, options, clock, self.journal.say)
         self._calls = Calls(options.workers)
-        self._halts = Halts()
+        self._halts = Halts(clock)
         self._joins: list[Answer] = []
         self._awaits: list[Answer] = []
         self._failure: BaseException | None = None
@@ -132,7 +132,9 @@ class Life:
     def _start_thread(self) -> None:
         self._launched = True
         try:
-            Thread(target=self._live, name="anarchon-life", daemon=True).start()
+            thread = Thread(target=self._live, name="anarchon-life", daemon=True)
+            thread.start()
+            self._clock.enrol(thread)
         except RuntimeError as error:
             self._failure = error
             self._end()
@@ -218,7 +220,7 @@ class Life:
         until = self._clock.mono() + pause * uniform(0.5, 1.0)
         while self.state == "starting" and not self._joins:
             left = until - self._clock.mono()
-            request = self._clock.get(self.inbox.queue, left) if left > 0 else None
+            request = self.inbox.next(left) if left > 0 else None
             if request is None:
                 return
             self._handle(request)

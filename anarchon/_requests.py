@@ -7,9 +7,8 @@ handler has interrupted the main thread: no lock is taken here, and none is wait
 from __future__ import annotations
 
 import os
-import time
 from enum import Enum
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ._values import Drained, Return, Stopped
@@ -17,11 +16,11 @@ from ._values import Drained, Return, Stopped
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ._clock import Clock
     from ._lifecycle import Life
     from ._values import Lease, RunKey
 
-# On Windows a wait for a queue can't be interrupted by Ctrl-C, so it is cut into slices.
-_SLICE_SECONDS = 1.0 if os.name == "nt" else 60.0
+_SLICE_SECONDS = 1.0
 
 
 class Word(Enum):
@@ -85,44 +84,42 @@ Request: TypeAlias = Join | Halt | Await | Changed | Call | Return | Drained | S
 class Inbox:
     """The requests to one life, until it is over.
 
-    Threads: `put` and `receive` are for everybody, `next` and `close` for the life.
+    Threads: `put`, `changed` and `receive` are for everybody, the rest for the life.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
         self.over = False
-        self.queue: SimpleQueue[Request] = SimpleQueue()
+        self._queue: SimpleQueue[Request] = SimpleQueue()
 
     def put(self, request: Request) -> None:
         """Ask for something."""
-        self.queue.put(request)
+        self._queue.put(request)
 
     def changed(self, name: str) -> None:
         """Tell that a job of that name was defined, replaced or removed."""
-        self.queue.put(Changed(name))
+        self._queue.put(Changed(name))
 
     def receive(self, answer: Answer, timeout: float | None = None) -> Any:
         """Wait for an answer: `Word.TIMED_OUT` in time, `Word.ENDED` if there is none.
 
         There is none when the life is over: whatever was asked before that is answered.
         """
-        until = None if timeout is None else time.monotonic() + timeout
+        until = None if timeout is None else self.clock.mono() + timeout
         while True:
-            left = _SLICE_SECONDS if until is None else max(until - time.monotonic(), 0.0)
             over = self.over
-            try:
-                return answer.get(timeout=0.0 if over else min(left, _SLICE_SECONDS))
-            except Empty:
-                if over:
-                    return Word.ENDED
-                if left <= 0:
-                    return Word.TIMED_OUT
+            left = None if until is None else max(until - self.clock.mono(), 0.0)
+            said = self.clock.get(answer, 0.0 if over else _slice(left))
+            if said is not None:
+                return said
+            if over:
+                return Word.ENDED
+            if until is not None and self.clock.mono() >= until:
+                return Word.TIMED_OUT
 
     def next(self, timeout: float | None) -> Request | None:
         """Return the next request; None when none comes in time (None: no limit)."""
-        try:
-            return self.queue.get(timeout=timeout)
-        except Empty:
-            return None
+        return self.clock.get(self._queue, timeout)
 
     def waiting(self) -> Iterator[Request]:
         """Yield the requests that are there."""
@@ -133,6 +130,13 @@ class Inbox:
         """Be over; yield what came in too late to be handled, so that it is answered."""
         self.over = True
         return self.waiting()
+
+
+def _slice(left: float | None) -> float | None:
+    """On Windows a wait for a queue can't be interrupted by Ctrl-C, so it is cut up there."""
+    if os.name != "nt":
+        return left
+    return _SLICE_SECONDS if left is None else min(left, _SLICE_SECONDS)
 
 
 def begin(life: Life, *, patient: bool) -> bool:

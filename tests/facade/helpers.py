@@ -1,0 +1,48 @@
+"""Stores that misbehave in one chosen way, and waiting for something to become true."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from anarchon import BackendUnavailable, MemoryBackend
+
+PATIENCE_SECONDS = 10.0
+
+
+def until(condition, what="it"):
+    """Wait until a condition holds that another thread brings about."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not become true"
+        time.sleep(0.002)
+
+
+class Door(MemoryBackend):
+    """A store that is shut for the first `failures` times, and can be slow to open.
+
+    Clear `may_open` to hold those who open it; `opening` is set when somebody does.
+    """
+
+    def __init__(self, failures=0, error=BackendUnavailable("nobody at home")):
+        super().__init__()
+        self.failures = failures
+        self.error = error
+        self.may_open = threading.Event()
+        self.may_open.set()
+        self.opening = threading.Event()
+        self.opened = 0
+        self.closed = 0
+
+    def open(self, limits):
+        self.opening.set()
+        assert self.may_open.wait(PATIENCE_SECONDS)
+        if self.failures > 0:
+            self.failures -= 1
+            raise self.error
+        self.opened += 1
+        return super().open(limits)
+
+    def close(self):
+        self.closed += 1
+        super().close()
