@@ -66,6 +66,7 @@ class Attempts:
         self.releases: dict[Lease, Result] = {}
         self.manuals: dict[Lease, Result] = {}  # manual runs to write down as running
         self.bereft: set[str] = set()  # jobs of which somebody else has a run of ours
+        self.handed_over: list[Lease] = []  # given up here, and open to everybody
 
     # --- time ---
 
@@ -109,7 +110,7 @@ class Attempts:
     def give_back(self, held: Held, now: Now) -> None:
         """Hand over an attempt whose handler was never called."""
         held.handle("drop")
-        self._result(held, self._unstarted(held), now)
+        self._result(held, _unstarted(held, self._settings), now)
 
     def run_now(self, message: RunNow, spec: JobSpec | None, now: Now, *, stopping: bool) -> None:
         """Start a manual run; the store hears of it afterwards."""
@@ -135,7 +136,7 @@ class Attempts:
             return
         held.handle("end")
         if held.record == "open" and message.unstarted:
-            self._result(held, self._unstarted(held), now, message.error)
+            self._result(held, _unstarted(held, self._settings), now, message.error)
         elif held.record == "open":
             how = ending(
                 held.abort,
@@ -165,7 +166,9 @@ class Attempts:
                 self._lose(held, now)
         for lease in renewed.cancelled:
             held = self._held.get(lease)
-            if held is not None:
+            if held is not None and held.handler == "pending":
+                self.give_back(held, now)
+            elif held is not None:
                 self._abort(held, "cancel", now)
 
     def settled(self, settled: Settled) -> None:
@@ -187,12 +190,6 @@ class Attempts:
                 held.known = True
 
     # --- inside ---
-
-    def _unstarted(self, held: Held) -> Ending:
-        """A win that never started is handed over free, also with `on_crash="abandon"`."""
-        if self._settings.leases and not held.manual:
-            return UNSTARTED
-        return Ending("finish", "interrupted", NOT_HANDED_OVER)
 
     def _start(self, held: Held, now: Now) -> None:
         action = held.start(now.wall_ms, now.mono)
@@ -254,6 +251,7 @@ class Attempts:
         match answer:
             case Released():
                 held.note("settle")
+                self.handed_over.append(held.lease)
                 self._emit(held, "interrupted", UNSTARTED.detail)
             case Recorded(status=status, detail=detail):
                 held.note("settle")
@@ -279,6 +277,13 @@ class Attempts:
         self, held: Held, status: Status, detail: str | None = None, error: str | None = None
     ) -> Run:
         return held.run(self._settings.instance_id, status, detail, error)
+
+
+def _unstarted(held: Held, settings: Settings) -> Ending:
+    """A win that never started is handed over free, also with `on_crash="abandon"`."""
+    if settings.leases and not held.manual:
+        return UNSTARTED
+    return Ending("finish", "interrupted", NOT_HANDED_OVER)
 
 
 def _never_ran(key: RunKey, settings: Settings) -> Run:

@@ -45,6 +45,33 @@ class Backoff:
         return mono >= self.until
 
 
+class Outage:
+    """Whether the store can be asked: two gates, since renewals are in more of a hurry.
+
+    An outage begins when a call fails and so does its immediate repeat, and is over when
+    no kind of call fails any more.
+    """
+
+    def __init__(self, heartbeat: float, rng: Random) -> None:
+        self.calls = Backoff(min(5.0, heartbeat / 2), rng)
+        self.renewals = Backoff(heartbeat / 10, rng)
+        self.on = False
+
+    def begins(self, gate: Backoff, mono: float) -> bool:
+        """Note that a call failed at its gate; say whether an outage begins."""
+        gate.failed(mono)
+        began = gate.failures > 1 and not self.on
+        self.on = self.on or began
+        return began
+
+    def ends(self, gate: Backoff) -> bool:
+        """Note that a call was answered; say whether an outage is over."""
+        gate.answered()
+        over = self.on and not self.calls.failures and not self.renewals.failures
+        self.on = self.on and not over
+        return over
+
+
 class Fleet:
     """How many instances there are, as far as their answers showed.
 

@@ -4,16 +4,19 @@ Pure. A job has at most one *pending* slot: the latest that is due and that the 
 not been heard to have settled. When the next one falls due, the older slot leaves and is
 closed as missed. Slots are computed from the slot or from now, never accumulated, and
 only the latest due slot of a job is kept, so that a suspend or a clock jump costs the
-same however many slots it skipped.
+same however many slots it skipped. There may be very many jobs, so that nothing that
+happens often looks at all of them: what is due next, and what is to be offered next, are
+at the top of heaps whose entries may be out of date.
 """
 
 from __future__ import annotations
 
 import heapq
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ._values import RunKey, SkipWish, instant
+from ._core_missed import Misses
+from ._values import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 SUSPENDED_FOR = 60.0
 # A wall clock that stepped back by more than this makes every next slot doubtful.
 STEP_BACK_MS = 1000
-# Why slots passed while the store gave no answer; their records are merged into one.
-UNREACHABLE = "store unreachable"
+# So many out-of-date entries a heap may have beside as many as it has good ones.
+SPARE = 64
 
 
 class Pending:
@@ -41,18 +44,10 @@ class Pending:
         self.blocked_by: RunKey | None = None  # a dead run must be closed first
 
 
-class Missed(NamedTuple):
-    """A slot to close as missed; the store may have said that it is too early for that."""
-
-    wish: SkipWish
-    first_ms: int  # the record stands for every slot from here on
-    not_before: float = -inf
-
-
 class JobSlots:
     """One job's slots."""
 
-    __slots__ = ("fence_seen", "next_ms", "order", "pending", "retry_at", "spec")
+    __slots__ = ("fence_seen", "next_ms", "order", "pending", "retry_at", "spec", "told_ms")
 
     def __init__(self, spec: JobSpec, order: float) -> None:
         self.spec = spec
@@ -61,6 +56,7 @@ class JobSlots:
         self.pending: Pending | None = None
         self.retry_at = inf  # when a schedule that failed is asked again
         self.fence_seen = 0
+        self.told_ms = -1  # the newest slot of which a skip was told
 
     @property
     def period(self) -> float:
@@ -81,13 +77,15 @@ class Slots:
         self._rng = rng
         self._late_ms = late_ms
         self._recover = recover
-        self._heap: list[tuple[int, int, JobSlots]] = []
-        self._pushed = 0  # breaks ties in the heap, so that jobs are never compared
+        self._next: list[tuple[int, int, JobSlots]] = []  # a heap: when the next slot is due
+        self._line: list[tuple[float, float, int, Pending, JobSlots]] = []  # a heap: what to offer
+        self._pushed = 0  # breaks ties in the heaps, so that jobs are never compared
+        self._put_off: dict[str, JobSlots] = {}  # the jobs whose pending slot is early
         self._suspended: dict[str, JobSlots] = {}
         self._last_wall_ms: int | None = None
         self.jobs: dict[str, JobSlots] = {}
         self.waiting: dict[str, JobSlots] = {}  # the jobs that have a pending slot
-        self.missed: dict[RunKey, Missed] = {}  # to be closed once the next slot is due
+        self.missed = Misses()
         self.in_flight: frozenset[RunKey] = frozenset()  # claimed, and not answered yet
         self.troubles: list[tuple[RunKey, str]] = []  # schedules that failed, once each
 
@@ -95,8 +93,11 @@ class Slots:
 
     def add(self, spec: JobSpec, now: Now) -> JobSlots:
         """Add a job, or put a new definition in the place of the old one."""
+        old = self.jobs.get(spec.name)
         self.remove(spec.name)
         job = self.jobs[spec.name] = JobSlots(spec, self._rng.random())
+        if old is not None:
+            job.fence_seen, job.told_ms = old.fence_seen, old.told_ms
         self._plan_from(job, now)
         if self._recover:
             self.catch_up(job, now)
@@ -104,11 +105,14 @@ class Slots:
 
     def remove(self, name: str) -> bool:
         """Stop scheduling a job."""
-        self.waiting.pop(name, None)
+        job = self.jobs.pop(name, None)
+        if job is None:
+            return False
+        self._forget_pending(job)
         self._suspended.pop(name, None)
-        for key in [key for key in self.missed if key.job == name]:
-            del self.missed[key]
-        return self.jobs.pop(name, None) is not None
+        self._put_off.pop(name, None)
+        self.missed.remove(name)
+        return True
 
     def catch_up(self, job: JobSlots, now: Now) -> None:
         """Make the latest slot pending if it was due less than `catch_up` ago."""
@@ -123,8 +127,7 @@ class Slots:
         job = self.jobs.get(key.job)
         if job is None or job.pending is None or job.pending.key != key:
             return False
-        job.pending = None
-        self.waiting.pop(key.job, None)
+        self._forget_pending(job)
         return True
 
     def pending(self, key: RunKey) -> Pending | None:
@@ -134,11 +137,10 @@ class Slots:
 
     def clear(self) -> None:
         """Forget every slot: the scheduler stops."""
-        self.jobs.clear()
-        self.waiting.clear()
         self.missed.clear()
-        self._heap.clear()
-        self._suspended.clear()
+        for kept in (self.jobs, self.waiting, self._next, self._line, self._suspended):
+            kept.clear()
+        self._put_off.clear()
 
     # --- time ---
 
@@ -149,33 +151,33 @@ class Slots:
         self._last_wall_ms = now.wall_ms
         for job in [job for job in self._suspended.values() if job.retry_at <= now.mono]:
             self._plan_from(job, now)
-        while self._heap and self._heap[0][0] <= now.wall_ms:
-            due_ms, _, job = heapq.heappop(self._heap)
-            if self.jobs.get(job.spec.name) is job and job.next_ms == due_ms:
+        while self._next and self._next[0][0] <= now.wall_ms:
+            due_ms, _, job = heapq.heappop(self._next)
+            if self._is_next(job, due_ms):
                 self._due(job, due_ms, now, blame)
+        self.missed.collect(now)
 
-    def eligible(self, now: Now) -> list[JobSlots]:
-        """Return the jobs whose pending slot may be claimed now."""
-        return [
-            job
-            for job in self.waiting.values()
-            if job.pending is not None
-            and job.pending.not_before <= now.mono
-            and job.pending.blocked_by is None
-        ]
+    def offer(self, most: int, may_claim: Callable[[JobSlots], bool]) -> list[JobSlots]:
+        """Return jobs whose pending slot may be claimed, the one due again soonest first."""
+        chosen: list[JobSlots] = []
+        passed = []
+        while self._line and len(chosen) < most:
+            entry = heapq.heappop(self._line)
+            pending, job = entry[3:]
+            if job.pending is pending:
+                passed.append(entry)
+                if may_claim(job):
+                    chosen.append(job)
+        for entry in passed:
+            heapq.heappush(self._line, entry)
+        return chosen
 
-    def skips(self, now: Now) -> tuple[SkipWish, ...]:
-        """Return the slots to close as missed, whose next slot is due."""
-        return tuple(
-            missed.wish
-            for missed in self.missed.values()
-            if missed.wish.next_ms <= now.wall_ms and missed.not_before <= now.mono
-        )
-
-    def skip_later(self, key: RunKey, mono: float) -> None:
-        """The store finds it too early to close this slot."""
-        if key in self.missed:
-            self.missed[key] = self.missed[key]._replace(not_before=mono)
+    def put_off(self, key: RunKey, mono: float) -> None:
+        """The store finds it too early to claim this slot."""
+        pending = self.pending(key)
+        if pending is not None:
+            pending.not_before = mono
+            self._put_off[key.job] = self.jobs[key.job]
 
     def supersede(self, key: RunKey, now: Now, blame: str) -> None:
         """A slot whose claim was under way when the next fell due was not run: close it."""
@@ -184,29 +186,36 @@ class Slots:
             return
         following = self._ask(job, now, lambda: job.spec.schedule.next_after_ms(key.slot_ms))
         if following is not None:
-            self._miss(job, key.slot_ms, key.slot_ms, following, blame)
+            self.missed.add(key.job, key.slot_ms, key.slot_ms, following, blame)
 
     def wakeups(self, now: Now) -> Iterator[float]:
         """Yield every monotonic instant at which something here falls due."""
-        while self._heap:
-            due_ms, _, job = self._heap[0]
-            if self.jobs.get(job.spec.name) is job and job.next_ms == due_ms:
+        while self._next:
+            due_ms, _, job = self._next[0]
+            if self._is_next(job, due_ms):
                 yield now.mono + (due_ms - now.wall_ms) / 1000
                 break
-            heapq.heappop(self._heap)
+            heapq.heappop(self._next)
         for job in self._suspended.values():
             yield job.retry_at
-        for missed in self.missed.values():
-            yield max(missed.not_before, now.mono + (missed.wish.next_ms - now.wall_ms) / 1000)
-        for job in self.waiting.values():
-            if job.pending is not None and job.pending.blocked_by is None:
+        yield from self.missed.wakeups(now)
+        for job in list(self._put_off.values()):
+            if job.pending is None or job.pending.not_before <= now.mono:
+                del self._put_off[job.spec.name]
+            else:
                 yield job.pending.not_before
 
     # --- inside ---
 
     def _set_pending(self, job: JobSlots, slot_ms: int, reason: Reason) -> None:
-        job.pending = Pending(RunKey(job.spec.name, slot_ms), reason)
+        pending = job.pending = Pending(RunKey(job.spec.name, slot_ms), reason)
         self.waiting[job.spec.name] = job
+        again = inf if job.next_ms is None else job.next_ms
+        self._pushed += 1
+        heapq.heappush(self._line, (again, job.order, self._pushed, pending, job))
+        if len(self._line) > 2 * len(self.waiting) + SPARE:
+            self._line = [entry for entry in self._line if entry[4].pending is entry[3]]
+            heapq.heapify(self._line)
 
     def _due(self, job: JobSlots, slot_ms: int, now: Now, blame: str) -> None:
         """Slot `slot_ms` is due; when more have passed, only the latest counts."""
@@ -223,30 +232,20 @@ class Slots:
                 slot_ms = latest
             following = self._ask(job, now, lambda: job.spec.schedule.next_after_ms(now.wall_ms))
         if first_missed is not None and last_missed is not None:
-            self._miss(job, first_missed, last_missed, slot_ms, blame)
-        job.pending = None
-        self.waiting.pop(job.spec.name, None)
+            self.missed.add(job.spec.name, first_missed, last_missed, slot_ms, blame)
+        self._forget_pending(job)
+        self._push(job, following)
         late_ms = now.wall_ms - slot_ms
         if late_ms <= self._late_ms:
             self._set_pending(job, slot_ms, "scheduled")
         elif self._recover and late_ms < job.spec.terms.catch_up_ms:
             self._set_pending(job, slot_ms, "catch-up")
         elif following is not None:
-            self._miss(job, slot_ms, slot_ms, following, "too late")
-        self._push(job, following)
+            self.missed.add(job.spec.name, slot_ms, slot_ms, following, "too late")
 
-    def _miss(self, job: JobSlots, first: int, last: int, next_ms: int, why: str) -> None:
-        """One record stands for all slots from `first` to `last`."""
-        if why == UNREACHABLE:
-            # Nothing could be written in between: one record covers the whole outage.
-            for key in [key for key in self.missed if key.job == job.spec.name]:
-                first = min(first, self.missed.pop(key).first_ms)
-        detail = why
-        if first != last:
-            since = instant(first).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            detail = f"{why}; slots since {since}"
-        key = RunKey(job.spec.name, last)
-        self.missed[key] = Missed(SkipWish(key, next_ms, detail), first)
+    def _forget_pending(self, job: JobSlots) -> None:
+        job.pending = None
+        self.waiting.pop(job.spec.name, None)
 
     def _plan_from(self, job: JobSlots, now: Now) -> None:
         following = self._ask(job, now, lambda: job.spec.schedule.next_after_ms(now.wall_ms))
@@ -256,12 +255,22 @@ class Slots:
         job.next_ms = due_ms
         if due_ms is not None:
             self._pushed += 1
-            heapq.heappush(self._heap, (due_ms, self._pushed, job))
+            heapq.heappush(self._next, (due_ms, self._pushed, job))
+            if len(self._next) > 2 * len(self.jobs) + SPARE:
+                self._next = [e for e in self._next if self._is_next(e[2], e[0])]
+                heapq.heapify(self._next)
+
+    def _is_next(self, job: JobSlots, due_ms: int) -> bool:
+        """Whether an entry of the heap still says when this job is due."""
+        return self.jobs.get(job.spec.name) is job and job.next_ms == due_ms
 
     def _stepped_back(self, now: Now) -> None:
-        """Compute every next slot anew: one found while the clock was ahead lies too late."""
+        """Compute every slot anew: one found while the clock was ahead lies in the future."""
+        self.missed.forget_after(now.wall_ms)
         for job in self.jobs.values():
-            if job.next_ms is not None:
+            if job.pending is not None and job.pending.key.slot_ms > now.wall_ms:
+                self._forget_pending(job)
+            if job.spec.name not in self._suspended:
                 self._plan_from(job, now)
 
     def _ask(self, job: JobSlots, now: Now, compute: Callable[[], int | None]) -> int | None:

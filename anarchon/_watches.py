@@ -25,7 +25,7 @@ JUST_AFTER = 0.002
 class Watch:
     """One run of somebody else: what was last seen of it, and since when."""
 
-    __slots__ = ("attempt", "beat", "first_seen", "key", "mine", "ready_at")
+    __slots__ = ("attempt", "beat", "first_seen", "key", "mine", "ready_at", "told_at", "waits")
 
     def __init__(self, key: RunKey, received: float) -> None:
         self.key = key
@@ -34,17 +34,26 @@ class Watch:
         self.first_seen = received
         self.ready_at = inf  # when the next attempt may be claimed
         self.mine = False  # a win of ours whose answer was lost
+        self.waits = False  # it was handed over: nobody runs it
+        self.told_at = received  # when the store last spoke of it
 
     @property
     def wants(self) -> int:
         """The attempt that a claim of this run names."""
         return self.attempt if self.mine else self.attempt + 1
 
+    @property
+    def dead(self) -> bool:
+        """Whether somebody else ran it, so that it may have to be closed."""
+        return not self.mine and not self.waits
+
     def see(self, run: OpenRun, received: float, margin: float, *, agrees: bool) -> None:
         """Take in what the store says of the run."""
         if (run.attempt, run.beat) != (self.attempt, self.beat):
             self.attempt, self.beat, self.first_seen = run.attempt, run.beat, received
         self.mine = run.mine and run.state == "running"
+        self.waits = run.state == "waiting"
+        self.told_at = received
         self.ready_at = self._ready_at(run, received, margin, agrees=agrees)
 
     def _ready_at(self, run: OpenRun, received: float, margin: float, *, agrees: bool) -> float:
@@ -91,11 +100,18 @@ class Watches:
         """Stop watching this run."""
         self._runs.pop(key, None)
 
-    def forget_job(self, name: str, except_for: Iterable[RunKey] = ()) -> None:
-        """Stop watching the runs of a job that are not named."""
+    def forget_job(
+        self, name: str, except_for: Iterable[RunKey] = (), known_by: float = inf
+    ) -> None:
+        """Stop watching the runs of a job that are not named.
+
+        `known_by`: when the question was sent. What was heard of later may be news to
+        its answer, so that stays watched.
+        """
         kept = set(except_for)
-        for key in [key for key in self._runs if key.job == name and key not in kept]:
-            del self._runs[key]
+        for key, watch in list(self._runs.items()):
+            if key.job == name and key not in kept and watch.told_at <= known_by:
+                del self._runs[key]
 
     def clear(self) -> None:
         """Stop watching."""
@@ -141,13 +157,15 @@ class Watches:
         """The look got no answer: it is due again at once."""
         self._regular = mono
 
-    def looked(self, looked: Looked, received: float) -> None:
+    def looked(self, looked: Looked, sent: float, received: float) -> None:
         """Take in how much is open, and when the earliest lease ends."""
         if looked.others == 0:
-            self._runs.clear()
-            self._at_end = inf
+            for key, watch in list(self._runs.items()):
+                if watch.told_at <= sent:  # else it is younger than this answer
+                    del self._runs[key]
         elif looked.next_end_ms is not None:
-            self._at_end = received + looked.next_end_ms / 1000 + JUST_AFTER
+            end = received + looked.next_end_ms / 1000 + JUST_AFTER
+            self._at_end = min(self._at_end, end)
 
     def wakeups(self) -> Iterator[float]:
         """Yield the instants at which a watched run may be claimed."""

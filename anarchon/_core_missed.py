@@ -1,0 +1,117 @@
+"""The slots that nobody ran, until the store has them as missed.
+
+Pure. A slot may be closed as missed when its job's next slot is due. While the store gives
+no answer nothing can be written in between, so one record stands for all slots of a job in
+an outage. No wake-up and no call looks at all that is kept here: there may be a slot of
+every job.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from ._values import RunKey, SkipWish, instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ._values import Now
+
+# Why slots passed while the store gave no answer; their records are merged into one.
+UNREACHABLE = "store unreachable"
+
+
+class Missed(NamedTuple):
+    """A slot to close as missed; its record stands for every slot since `first_ms`."""
+
+    wish: SkipWish
+    first_ms: int
+    why: str
+
+
+class Misses:
+    """The slots to close as missed."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, dict[RunKey, Missed]] = {}
+        self._ready: dict[RunKey, Missed] = {}  # may be sent now
+        self._later: list[tuple[int, RunKey]] = []  # a heap: when the next slot is due
+        self._put_off: dict[RunKey, float] = {}  # the store found it too early
+
+    def add(self, job: str, first_ms: int, last_ms: int, next_ms: int, why: str) -> None:
+        """Close `last_ms` once `next_ms` is due; the record stands for all since `first_ms`."""
+        known = self._jobs.setdefault(job, {})
+        for key, missed in list(known.items()):
+            if why == UNREACHABLE:
+                first_ms = min(first_ms, missed.first_ms)
+                self._drop([key])
+            elif missed.why == UNREACHABLE and missed.first_ms == next_ms:
+                # Its claim got no answer until now; the outage has a record already.
+                last_ms, next_ms, why = key.slot_ms, missed.wish.next_ms, UNREACHABLE
+                self._drop([key])
+        key = RunKey(job, last_ms)
+        known[key] = Missed(SkipWish(key, next_ms, _detail(first_ms, last_ms, why)), first_ms, why)
+        heapq.heappush(self._later, (next_ms, key))
+
+    def remove(self, job: str) -> None:
+        """Forget the slots of a job."""
+        self._drop(list(self._jobs.get(job, ())))
+        self._jobs.pop(job, None)
+
+    def settled(self, key: RunKey) -> None:
+        """Forget a slot: the store has answered for it."""
+        self._drop([key])
+
+    def forget_after(self, wall_ms: int) -> None:
+        """Forget the slots that lie ahead: the clock has stepped back."""
+        self._drop([key for known in self._jobs.values() for key in known if key.slot_ms > wall_ms])
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for kept in (self._jobs, self._ready, self._later, self._put_off):
+            kept.clear()
+
+    # --- time ---
+
+    def collect(self, now: Now) -> None:
+        """Find what may be closed by now."""
+        while self._later and self._later[0][0] <= now.wall_ms:
+            due_ms, key = heapq.heappop(self._later)
+            missed = self._jobs.get(key.job, {}).get(key)
+            if missed is not None and missed.wish.next_ms == due_ms:
+                self._ready[key] = missed
+        for key in [key for key, mono in self._put_off.items() if mono <= now.mono]:
+            del self._put_off[key]
+            self._ready[key] = self._jobs[key.job][key]
+
+    def ready(self, most: int) -> tuple[SkipWish, ...]:
+        """Return slots that may be closed now, at most so many."""
+        return tuple(missed.wish for missed in islice(self._ready.values(), most))
+
+    def put_off(self, key: RunKey, mono: float) -> None:
+        """The store finds it too early to close this slot."""
+        if self._ready.pop(key, None) is not None:
+            self._put_off[key] = mono
+
+    def wakeups(self, now: Now) -> Iterator[float]:
+        """Yield the monotonic instants at which a slot may be closed."""
+        if self._ready:
+            yield now.mono
+        if self._later:
+            yield now.mono + (self._later[0][0] - now.wall_ms) / 1000
+        yield from self._put_off.values()
+
+    def _drop(self, keys: Iterable[RunKey]) -> None:
+        for key in keys:
+            self._jobs.get(key.job, {}).pop(key, None)
+            self._ready.pop(key, None)
+            self._put_off.pop(key, None)
+
+
+def _detail(first_ms: int, last_ms: int, why: str) -> str:
+    if first_ms == last_ms:
+        return why
+    since = instant(first_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{why}; slots since {since}"
