@@ -124,13 +124,15 @@ class Storage(LeaseBackend):
         """Make sure that the store can be used, within the limits."""
 
     def open(self, limits: Limits) -> ServerInfo:
-        """Count one user more; see `ClaimBackend.open`. May be called from any thread."""
+        """Count one user more; see `ClaimBackend.open`. May be called from any thread.
+
+        Whoever opens closes, also when this raises: the count is of calls, not of successes.
+        """
         self._notice_fork()
         self._limits = limits
-        info = self._connect()
         with self._guard:
             self._users += 1
-        return info
+        return self._connect()
 
     def close(self) -> None:
         """Count one user less; never raises."""

@@ -1,0 +1,51 @@
+"""For tests of services that use anarchon, and of backends that others write.
+
+- `ManualClock`: time that moves only when the test says so.
+- `FaultyBackend`: a backend that fails at chosen calls, and counts them.
+- `ClaimOnly`: a backend without leases, made of one that has them.
+- `BackendContract`, `LeaseBackendContract`: what every backend must do, as pytest classes.
+  Subclass one, and override `make_backend`; these two need pytest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._claim_only import ClaimOnly
+from ._faulty import FaultyBackend, Hold
+
+if TYPE_CHECKING:
+    from ._contract import BackendContract, LeaseBackendContract
+    from ._manual_clock import ManualClock
+
+__all__ = [
+    "BackendContract",
+    "ClaimOnly",
+    "FaultyBackend",
+    "Hold",
+    "LeaseBackendContract",
+    "ManualClock",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ManualClock":
+        from ._manual_clock import ManualClock
+
+        return ManualClock
+    if name in ("BackendContract", "LeaseBackendContract"):
+        return _contract(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _contract(name: str) -> Any:
+    """Import the contract so that its assertions tell what they compared."""
+    import sys
+
+    if "anarchon._contract" not in sys.modules:
+        import pytest
+
+        pytest.register_assert_rewrite("anarchon._contract")
+    from . import _contract
+
+    return getattr(_contract, name)

@@ -1,0 +1,38 @@
+"""The contract of backends, on every store and wrapper of this package."""
+
+from __future__ import annotations
+
+from anarchon.backends.memory import MemoryBackend
+from anarchon.backends.sqlite import SqliteBackend
+from anarchon.testing import BackendContract, ClaimOnly, FaultyBackend, LeaseBackendContract
+
+
+class TestMemory(LeaseBackendContract):
+    def make_backend(self, folder):
+        return MemoryBackend()
+
+
+class TestMemoryWithAClockThatSteps(LeaseBackendContract):
+    """The rules for stores on other machines, whose clock judges leases and may step."""
+
+    def make_backend(self, folder):
+        backend = MemoryBackend()
+        backend._steady = False
+        return backend
+
+
+class TestSqlite(LeaseBackendContract):
+    def make_backend(self, folder):
+        return SqliteBackend(folder / "jobs.db", synchronous="NORMAL")
+
+
+class TestFaulty(LeaseBackendContract):
+    """Without a fault the wrapper changes nothing."""
+
+    def make_backend(self, folder):
+        return FaultyBackend(MemoryBackend())
+
+
+class TestClaimOnly(BackendContract):
+    def make_backend(self, folder):
+        return ClaimOnly(MemoryBackend(), lost_after=30)
