@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from threading import get_ident
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from ._durations import parse_ms, shown
 from ._values import Run, Status, instant
@@ -10,12 +11,16 @@ from .errors import ConfigurationError
 from .schedules import slot_source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from ._clock import Clock
     from ._definitions import Registry
     from ._durations import Duration
     from ._options import Options
+    from .backends.base import ClaimBackend
+
+T = TypeVar("T")
 
 MOST_RUNS = 1000
 MOST_SLOTS = 1000
@@ -34,9 +39,27 @@ class Asking:
     _options: Options
     _clock: Clock
 
+    _inside: set[int]
+    """The threads that are asking right now."""
+
     def _life(self) -> object:
         """Return the life that is going on in this process; a forked child has none."""
         raise NotImplementedError
+
+    def _ask(self, question: Callable[[ClaimBackend], T]) -> T:
+        """Ask the backend; the thread is marked, since it may hold a lock of the store's.
+
+        A signal handler that interrupts it here and calls `stop` must not wait for that.
+        """
+        self._life()
+        here = get_ident()
+        nested = here in self._inside
+        self._inside.add(here)
+        try:
+            return question(self._options.backend)
+        finally:
+            if not nested:
+                self._inside.discard(here)
 
     def next_slots(self, name: str, n: int = 5) -> list[datetime]:
         """Return the next `n` slots of a job (at most 1000) as aware datetimes in UTC.
@@ -84,8 +107,9 @@ class Asking:
                 f"before: {shown(before)} is no run; give the last one of the page before"
             )
         count = _counted(limit, "limit", MOST_RUNS)
-        self._life()
-        return self._options.backend.history(name, limit=count, before=before, status=status)
+        return self._ask(
+            lambda store: store.history(name, limit=count, before=before, status=status)
+        )
 
     def last_run(self, name: str, *, status: Status | None = None) -> Run | None:
         """Return the newest attempt of a job that is no skip, from the store.
@@ -123,8 +147,7 @@ class Asking:
         ms = None
         if duration is not None:
             ms = parse_ms(duration, what="pause(duration)", minimum_ms=1, allow_zero=False)
-        self._life()
-        self._options.backend.pause(name, duration_ms=ms)
+        self._ask(lambda store: store.pause(name, duration_ms=ms))
 
     def resume(self, name: str | None = None) -> None:
         """End a pause: that of one job, or (None) that of every job.
@@ -134,8 +157,7 @@ class Asking:
             ConfigurationError: The name is no text.
         """
         _check_name(name)
-        self._life()
-        self._options.backend.resume(name)
+        self._ask(lambda store: store.resume(name))
 
 
 def _check_name(name: object) -> None:

@@ -107,7 +107,7 @@ def _ask(life: Life) -> tuple[Answer, float]:
     seconds = life.options.exit_seconds
     if life.exit_until is None:
         # A stop that somebody else has begun may be allowed more time than there is here.
-        grace = 0.0 if life.state == "stopping" else _GRACE_SECONDS
+        grace = _GRACE_SECONDS if life.state == "running" else 0.0
         life.exit_until = life.inbox.clock.mono() + seconds + grace
     answer: Answer = SimpleQueue()
     life.inbox.put(Halt(seconds, answer))

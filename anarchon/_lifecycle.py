@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ._values import Action, ServerInfo
     from .events import Listeners
 
-# How long after its timeout a stop is still waited for: the engine ends by itself at the
-# timeout, so this passes only when something in it hangs.
+# How long after its timeout a stop is still waited for by whoever began it: the engine ends
+# by itself at the timeout, so this passes only when something in it hangs.
 GRACE_SECONDS = 2.0
 # What listeners and logging handlers get at least for what waits at the end.
 LEAST_FLUSH_SECONDS = 0.5
@@ -106,17 +106,18 @@ class Life:
             self._end()
             raise
 
-    def stop(self, timeout: float) -> None:
+    def stop(self, timeout: float, *, wait: bool = True) -> None:
         """Ask to stop, and wait until that is done, at most the timeout."""
         engine = self.engine
+        grace = GRACE_SECONDS if self.state == "running" else 0.0
         lease = engine.current_lease() if engine is not None else None
         inside = self.journal.is_current()
         answer: Answer = SimpleQueue()
         self.inbox.put(Halt(timeout, answer, lease, inside))
         own = lease is None and engine is not None and engine.is_engine_thread()
         # Before the launch only the interrupted `start` itself could answer.
-        if self._launched and not own:
-            self.inbox.receive(answer, timeout + GRACE_SECONDS)
+        if wait and self._launched and not own:
+            self.inbox.receive(answer, timeout + grace)
 
     def abandon(self) -> None:
         """Forget everything without touching it: this is a forked child."""

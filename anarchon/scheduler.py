@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from signal import SIGTERM
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from . import _forks
@@ -125,6 +126,7 @@ class Scheduler(Definitions, Asking, Listening):
         self._listeners = Listeners()
         self._clock = Clock()
         self._lives: dict[int, Life] = {}  # by pid, so that a forked child finds none
+        self._inside: set[int] = set()
         self._signals: tuple[tuple[Signals, ...], float] | None = None
         self._told_disabled = False
 
@@ -197,7 +199,8 @@ class Scheduler(Definitions, Asking, Listening):
         """
         life = self._life()
         if life is not None:
-            life.stop(limit_seconds(timeout, "stop(timeout)"))
+            seconds = limit_seconds(timeout, "stop(timeout)")
+            life.stop(seconds, wait=get_ident() not in self._inside)
             if self._signals is not None and self._life() is None:
                 from . import _signals
 

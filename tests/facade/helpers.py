@@ -24,10 +24,10 @@ class Door(MemoryBackend):
     Clear `may_open` to hold those who open it; `opening` is set when somebody does.
     """
 
-    def __init__(self, failures=0, error=BackendUnavailable("nobody at home")):
+    def __init__(self, failures=0, error=None):
         super().__init__()
         self.failures = failures
-        self.error = error
+        self.error = error or BackendUnavailable("nobody at home")
         self.may_open = threading.Event()
         self.may_open.set()
         self.opening = threading.Event()
