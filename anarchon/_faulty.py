@@ -11,6 +11,7 @@ from .errors import BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from ._values import (
         Claims,
@@ -202,10 +203,10 @@ class FaultyBackend(_Faults, ClaimBackend):
         backend: The real one; also found as `inner`.
     """
 
-    def __new__(cls, backend: ClaimBackend) -> FaultyBackend:  # noqa: PYI034 - a subclass, maybe
+    def __new__(cls, backend: ClaimBackend) -> Self:
         """Return one with leases when `backend` has them."""
-        with_leases = isinstance(backend, LeaseBackend)
-        return super().__new__(_FaultyLeaseBackend if with_leases else FaultyBackend)
+        leases = cls is FaultyBackend and isinstance(backend, LeaseBackend)
+        return super().__new__(cast("type[Self]", _FaultyLeaseBackend) if leases else cls)
 
     def __init__(self, backend: ClaimBackend) -> None:
         super().__init__()

@@ -44,12 +44,15 @@ class MovableClock(Protocol):
 
     def mono(self) -> float:
         """Return the asker's monotonic clock in seconds."""
+        ...
 
     def advance(self, ms: float) -> None:
         """Let time pass."""
+        ...
 
     def step(self, ms: float) -> None:
         """Step the store's wall clock, as a wrong time server would."""
+        ...
 
 
 class HandClock:
@@ -99,8 +102,8 @@ class RealClock:
         pytest.skip("needs a store whose clock can be stepped")
 
 
-class Bench:
-    """One backend under test. Slots are seconds from the start of the test."""
+class Wishes:
+    """One backend under test, and what is asked of it. Slots are seconds from the start."""
 
     def __init__(self, backend: ClaimBackend, clock: MovableClock, lease_ms: int) -> None:
         self.any: Any = backend  # for operations that only some backends have
@@ -158,7 +161,25 @@ class Bench:
             fields["first_seen"] = self.clock.mono() - unseen_ms / 1000
         return Wish(key, attempt, reason, self.terms(**wants), **fields)
 
-    # --- asking -----------------------------------------------------------------
+    def owner(self, by: str) -> Owner:
+        """Return an owner of that token."""
+        return Owner(by, f"instance-{by}")
+
+    def result(self, slot: float, attempt: int = 1, **fields: Any) -> Result:
+        """Return the result of an attempt, a success unless it says otherwise."""
+        key = fields.pop("key", None) or self.key(slot, fields.pop("job", ANY_JOB))
+        status: Status = fields.pop("status", "success")
+        started_ms = fields.pop("started_ms", self.now_ms())
+        reason = fields.pop("reason", "scheduled")
+        return Result(key, attempt, status, reason, started_ms, 5, **fields)
+
+    def skip_wish(self, slot: float, next_slot: float, job: str = ANY_JOB) -> SkipWish:
+        """Return the wish to close a slot as missed."""
+        return SkipWish(self.key(slot, job), self.key(next_slot).slot_ms, "no free worker")
+
+
+class Bench(Wishes):
+    """The same, and short ways to ask."""
 
     def claims(
         self, *wishes: Wish, by: str = "a", wins: int | None = None, pace: Pace | None = None
@@ -173,18 +194,6 @@ class Bench:
     ) -> Answer:
         """Claim one run and return its answer."""
         return self.claims(self.wish(slot, **wants), by=by, wins=wins, pace=pace).answers[0]
-
-    def owner(self, by: str) -> Owner:
-        """Return an owner of that token."""
-        return Owner(by, f"instance-{by}")
-
-    def result(self, slot: float, attempt: int = 1, **fields: Any) -> Result:
-        """Return the result of an attempt, a success unless it says otherwise."""
-        key = fields.pop("key", None) or self.key(slot, fields.pop("job", ANY_JOB))
-        status: Status = fields.pop("status", "success")
-        started_ms = fields.pop("started_ms", self.now_ms())
-        reason = fields.pop("reason", "scheduled")
-        return Result(key, attempt, status, reason, started_ms, 5, **fields)
 
     def finish(self, slot: float, attempt: int = 1, *, by: str = "a", **fields: Any) -> Settlement:
         """Finish one attempt."""
@@ -214,10 +223,6 @@ class Bench:
         result = self.result(0, key=key, status="running", reason="manual")
         self.backend.record_manual([result], owner=self.owner(by), lease_ms=self.lease_ms)
         return Lease(key, 1)
-
-    def skip_wish(self, slot: float, next_slot: float, job: str = ANY_JOB) -> SkipWish:
-        """Return the wish to close a slot as missed."""
-        return SkipWish(self.key(slot, job), self.key(next_slot).slot_ms, "no free worker")
 
     def skip(self, slot: float, next_slot: float, *, by: str = "a", job: str = ANY_JOB) -> Answer:
         """Close a slot as missed."""

@@ -160,8 +160,9 @@ class Deaths(TakeoverBase):
         answer = self.take(bench, attempt=3)
         assert isinstance(answer, Closed)
         assert (answer.status, answer.by) == ("failed", "b")
-        assert answer.run == bench.history()[0]
-        assert (answer.run.attempt, answer.run.error) == (2, "runner died 2 times")
+        run = bench.history()[0]
+        assert answer.run == run
+        assert (run.attempt, run.error) == (2, "runner died 2 times")
         assert [row[2] for row in bench.told()] == ["failed", "lost"]
         assert self.take(bench, attempt=3, by="c") == answer._replace(run=None)
 

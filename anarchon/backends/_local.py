@@ -54,9 +54,11 @@ class Clock(Protocol):
 
     def wall_ms(self) -> int:
         """Return milliseconds since 1970 UTC."""
+        ...
 
     def lease_ms(self) -> int:
         """Return milliseconds of a clock that every instance on this store shares."""
+        ...
 
 
 class HostClock:

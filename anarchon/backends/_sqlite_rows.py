@@ -183,12 +183,9 @@ class SqliteRows:
     def _write(self, statement: str, *values: object) -> None:
         self._execute(statement, values)
 
-    def _key(self, key: RunKey) -> tuple[str, str, int, str]:
-        return self._namespace, key.job, key.slot_ms, key.manual
-
     def run(self, key: RunKey) -> RunState | None:
         """Return what is kept of a run; what can't be read is decided, by nobody."""
-        row = self._execute(_GET_RUN, self._key(key)).fetchone()
+        row = self._execute(_GET_RUN, (self._namespace, *key)).fetchone()
         if row is None:
             return None
         return _run(row) or RunState(key, "closed", 1, status="lost", detail="unreadable record")
@@ -210,7 +207,7 @@ class SqliteRows:
     def extend(self, run: RunState) -> None:
         """Replace the lease of a run."""
         lease = (run.end_ms, run.wall_end_ms, run.boot, run.lease_ms, run.beat)
-        self._write(_EXTEND, *lease, *self._key(run.key))
+        self._write(_EXTEND, *lease, self._namespace, *run.key)
 
     def job(self, name: str) -> JobState:
         """Return what is kept of a job."""
@@ -237,7 +234,7 @@ class SqliteRows:
 
     def attempt(self, key: RunKey, attempt: int) -> AttemptRow | None:
         """Return a line of history."""
-        values = (*self._key(key), attempt)
+        values = (self._namespace, *key, attempt)
         row = self._execute(f"{_ROW} {_KEY} AND attempt = ?", values).fetchone()
         return None if row is None else _line(row)
 
@@ -247,21 +244,21 @@ class SqliteRows:
 
     def end_attempt(self, key: RunKey, attempt: int, ending: Ending) -> None:
         """Change a line of history, if it is there."""
-        self._write(_END_ATTEMPT, *ending, *self._key(key), attempt)
+        self._write(_END_ATTEMPT, *ending, self._namespace, *key, attempt)
 
     def checkpoint(self, key: RunKey) -> str | None:
         """Return the checkpoint of a run."""
         row = self._execute(
-            f"SELECT value FROM anarchon_checkpoint {_KEY}", self._key(key)
+            f"SELECT value FROM anarchon_checkpoint {_KEY}", (self._namespace, *key)
         ).fetchone()
         return None if row is None else str(row[0])
 
     def put_checkpoint(self, key: RunKey, value: str | None) -> None:
         """Replace the checkpoint of a run, or remove it."""
         if value is None:
-            self._write(f"DELETE FROM anarchon_checkpoint {_KEY}", *self._key(key))
+            self._write(f"DELETE FROM anarchon_checkpoint {_KEY}", self._namespace, *key)
         else:
-            self._write(_PUT_CHECKPOINT, *self._key(key), value)
+            self._write(_PUT_CHECKPOINT, self._namespace, *key, value)
 
     def oldest(self, job: str, *, skips: bool) -> Iterator[RunState]:
         """Return closed or manual runs, oldest first: the skipped ones, or all others."""
@@ -271,14 +268,14 @@ class SqliteRows:
     def count_attempts(self, key: RunKey) -> int:
         """Return how many lines of history a run has."""
         row = self._execute(
-            f"SELECT count(*) FROM anarchon_attempt {_KEY}", self._key(key)
+            f"SELECT count(*) FROM anarchon_attempt {_KEY}", (self._namespace, *key)
         ).fetchone()
         return int(row[0])
 
     def remove(self, key: RunKey) -> None:
         """Remove a run with all that belongs to it."""
         for table in ("anarchon_run", "anarchon_attempt", "anarchon_checkpoint"):
-            self._write(f"DELETE FROM {table} {_KEY}", *self._key(key))
+            self._write(f"DELETE FROM {table} {_KEY}", self._namespace, *key)
 
     def lines(
         self, job: str | None, before: Position | None, wanted: tuple[str, ...]
@@ -305,8 +302,8 @@ class SqliteRows:
 class ReadOnlyRows(SqliteRows):
     """The same rows in a read transaction; the first write raises `WouldWrite` instead."""
 
-    def _write(self, *_: object) -> None:
-        raise WouldWrite
+    def _write(self, statement: str, *values: object) -> None:
+        raise WouldWrite(statement, len(values))
 
 
 def _run(row: tuple[object, ...]) -> RunState | None:
