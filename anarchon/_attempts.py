@@ -147,7 +147,7 @@ class Attempts:
                 self._result(held, how, now)
             else:
                 self._result(held, how, now, message.error, message.traceback)
-        elif held.record == "taken":
+        elif held.record == "taken" and held.result is None:  # else it was told of
             self._out.append(Emit("lost", self._run(held, "lost")))
         self._held.drop_if_over(held)
 
