@@ -173,7 +173,9 @@ def _judge(
 ) -> tuple[Step[Answer], list[RunState]]:
     """Return what a wish comes to, and the job's other runs that are open afterwards."""
     key = wish.key
-    job = rows.job(key.job)
+    # Most claims are lost, and a lost one asks nothing of its job.
+    starts = run is None or (run.state != "closed" and wish.wants > run.attempt)
+    job = rows.job(key.job) if starts else JobState()
     others = [other for other in rows.open_runs(key.job) if other.key != key]
     facts = facts._replace(job=job, paused=facts.paused or is_paused(job.paused_until_ms, ask.now))
     if run is not None:

@@ -9,7 +9,7 @@ are closed when the thread ends or the store is closed. One that failed is throw
 and so is one whose file was removed or replaced. One that came through a fork is neither
 used nor closed: SQLite forbids both.
 """
-# ruff: noqa: PTH100, PTH110, PTH120 (`os.path` is loaded anyway, `pathlib` would cost milliseconds at import)
+# ruff: noqa: PTH100, PTH110 (`os.path` is loaded anyway, `pathlib` would cost milliseconds at import)
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class SqliteBackend(LocalBackend):
                 f"SQLite {sqlite3.sqlite_version} is too old: use a Python whose sqlite3 has "
                 f"{'.'.join(map(str, MINIMUM[:2]))} or newer."
             )
-        kind = self._file_system_of(os.path.dirname(self.database))
+        kind = self._file_system_of(self.database)
         if files.is_network(kind):
             raise BackendUnavailable(
                 f"The SQLite store {self.database} is on a network file system ({kind}), where "

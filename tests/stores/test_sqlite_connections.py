@@ -1,0 +1,402 @@
+"""Connections: one for each thread, thrown away when they fail, untouched across a fork."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sqlite3
+import threading
+import time
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+import pytest
+
+from anarchon._values import Held, Limits, Looked, Owner, Recorded, Won
+from anarchon.backends import _sqlite_files as files
+from anarchon.backends._sqlite_link import GRAVEYARD
+from anarchon.errors import BackendUnavailable
+from tests.stores.helpers import QUICK, claim, finish, now_ms, open_files, opened
+
+OWNER = Owner("a", "a")
+
+
+@pytest.fixture
+def database(tmp_path):
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def backend(database):
+    with opened(database) as backend:
+        yield backend
+
+
+def in_thread(call):
+    """Call it on a thread of its own, which has ended when this returns."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(call()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def in_child(call):
+    """Call it in a forked child and return its exit status."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        try:
+            os._exit(0 if call() else 1)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.fixture
+def may_fork(recwarn):
+    """Let a test fork although threads are alive, of which newer Pythons warn."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+# --- threads ----------------------------------------------------------------------
+
+
+def test_each_thread_has_its_own_and_keeps_it(backend):
+    def mine():
+        backend.look([], owner=OWNER)
+        first = backend._local.link
+        backend.look([], owner=OWNER)
+        return first, first is backend._local.link
+
+    here, same_here = mine()
+    there, same_there = in_thread(mine)
+    assert here is not there
+    assert same_here
+    assert same_there
+
+
+def test_a_thread_that_ends_leaves_no_connection_behind(backend, database):
+    backend.look([], owner=OWNER)
+    before = open_files(database)
+    for _ in range(20):
+        in_thread(lambda: claim(backend, "job", now_ms()))
+    gc.collect()
+    # SQLite itself may keep one descriptor for later use, lest closing it drop a lock.
+    assert len(open_files(database)) <= len(before) + 1
+    assert len([link for link in backend._links if link() is not None]) == 1
+
+
+def test_close_closes_those_of_all_threads(backend, database):
+    ready, ending = threading.Barrier(4), threading.Event()
+
+    def hold():
+        backend.look([], owner=OWNER)
+        ready.wait(10)
+        ending.wait(10)
+
+    threads = [threading.Thread(target=hold) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    ready.wait(10)
+    assert len(open_files(database)) >= 3
+    backend.close()
+    assert open_files(database) == []
+    ending.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_close_lets_a_call_in_flight_end_and_closes_after_it(backend, database):
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(rows, now):
+        inside.set()
+        assert go_on.wait(10)
+        return rows.paused_until()
+
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(backend._write(slow, 5)))
+    thread.start()
+    assert inside.wait(10)
+    backend.close()
+    assert open_files(database)
+    go_on.set()
+    thread.join()
+    assert answers == [0]
+    assert open_files(database) == []
+
+
+def test_a_reader_leaves_no_connection_behind(backend, database):
+    assert open_files(database) == []
+    assert backend.history(None, limit=1) == []
+    backend.pause("job", duration_ms=None)
+    backend.resume("job")
+    assert open_files(database) == []
+
+
+def test_history_from_many_threads(backend):
+    """BR-113."""
+    for n in range(20):
+        claim(backend, "job", now_ms() - 1000 + n)
+        finish(backend, "job", now_ms() - 1000 + n)
+    with ThreadPool(10) as pool:
+        pages = pool.map(lambda _: backend.history("job", limit=5), range(100))
+    assert all(page == pages[0] for page in pages)
+    assert len(pages[0]) == 5
+
+
+def test_it_can_be_opened_and_closed_again_and_again(backend, database):
+    for n in range(10):
+        backend.close()
+        backend.open(QUICK)
+        assert isinstance(claim(backend, f"job-{n}", now_ms()), Won)
+    backend.close()
+    assert open_files(database) == []
+
+
+def test_two_users_of_one_object_close_it_once(backend, database):
+    backend.open(QUICK)
+    assert isinstance(claim(backend, "job", now_ms()), Won)
+    backend.close()
+    assert isinstance(backend.look(["job"], owner=OWNER), Looked)
+    backend.close()
+    assert open_files(database) == []
+
+
+def test_a_failed_open_that_is_closed_leaves_the_other_user_open(backend):
+    backend._file_system_of = lambda path: "nfs"
+    with pytest.raises(BackendUnavailable):
+        backend.open(QUICK)
+    backend.close()
+    assert isinstance(claim(backend, "job", now_ms()), Won)
+
+
+# --- failures ---------------------------------------------------------------------
+
+
+def test_a_connection_that_failed_is_never_used_again(backend):
+    claim(backend, "job", now_ms())
+    broken = backend._local.link
+    broken._connection.close()
+    with pytest.raises(BackendUnavailable) as raised:
+        backend.look([], owner=OWNER)
+    assert isinstance(raised.value.__cause__, sqlite3.ProgrammingError)
+    assert isinstance(backend.look([], owner=OWNER), Looked)
+    assert backend._local.link is not broken
+
+
+def test_a_full_disk(backend):
+    """BR-070's neighbour: no page is left, then there is room again."""
+    slot_ms = now_ms()
+    claim(backend, "job", slot_ms)
+    limit = backend._local.link._connection.execute
+    pages = limit("PRAGMA page_count").fetchone()[0]
+    limit(f"PRAGMA max_page_count = {pages}")
+    text = "x" * 100_000
+
+    def fill():
+        for n in range(100):
+            finish(backend, f"job-{n}", slot_ms, error=text, traceback=text)
+
+    with pytest.raises(BackendUnavailable, match="full; make room") as raised:
+        fill()
+    assert raised.value.__cause__.sqlite_errorname == "SQLITE_FULL"
+    assert isinstance(finish(backend, "job", slot_ms), Recorded)
+
+
+def test_a_lock_held_by_another_program_ends_each_call_in_time(backend, database):
+    slot_ms = now_ms()
+    claim(backend, "job", slot_ms)
+    other = sqlite3.connect(database, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for call, seconds in (
+        (lambda: claim(backend, "other", slot_ms), QUICK.call),
+        (lambda: finish(backend, "job", slot_ms), QUICK.call),
+        (lambda: backend.renew([], owner=OWNER, lease_ms=1), QUICK.quick),
+        (lambda: backend.pause("job", duration_ms=1), QUICK.call),
+    ):
+        begun = time.monotonic()
+        with pytest.raises(BackendUnavailable, match="another program holds its lock"):
+            call()
+        assert seconds * 0.8 < time.monotonic() - begun < seconds + 0.5
+    # Reading goes on, and so does losing a race.
+    assert isinstance(claim(backend, "job", slot_ms, by="b"), Held)
+    assert backend.look(["job"], owner=Owner("b", "b")).others == 1
+    assert len(backend.history("job", limit=5)) == 1
+    other.execute("COMMIT")
+    other.close()
+    assert isinstance(finish(backend, "job", slot_ms), Recorded)
+
+
+def test_a_long_reader_blocks_nobody(backend, database):
+    """BR-070."""
+    slot_ms = now_ms()
+    claim(backend, "job", slot_ms)
+    reader = sqlite3.connect(database, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM anarchon_run").fetchall()
+    begun = time.monotonic()
+    for n in range(50):
+        assert isinstance(claim(backend, f"job-{n}", slot_ms), Won)
+    assert isinstance(finish(backend, "job", slot_ms), Recorded)
+    assert time.monotonic() - begun < 10 * QUICK.call
+    reader.close()
+
+
+def test_an_error_in_an_operation_rolls_it_back(backend):
+    def half(rows, now):
+        rows.put_paused(2**50)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        backend._write(half, 1)
+    assert isinstance(claim(backend, "job", now_ms()), Won)
+    link = backend._local.link
+    assert not link._connection.in_transaction
+
+
+def test_a_file_that_was_removed_is_made_anew(backend, database):
+    slot_ms = now_ms()
+    claim(backend, "job", slot_ms)
+    for path in database.parent.iterdir():
+        path.unlink()
+    assert backend.renew([], owner=OWNER, lease_ms=1).lost == ()
+    assert database.exists()
+    assert backend.history("job", limit=5) == []
+    assert isinstance(claim(backend, "job", slot_ms, by="b"), Won)
+
+
+def test_a_file_that_was_replaced_is_the_one_that_counts(backend, database, tmp_path):
+    slot_ms = now_ms()
+    claim(backend, "job", slot_ms, by="a")
+    with opened(tmp_path / "other.db") as other:
+        claim(other, "job", slot_ms, by="other")
+    for path in tmp_path.glob("jobs.db-*"):
+        path.unlink()
+    (tmp_path / "other.db").rename(database)
+    answer = claim(backend, "job", slot_ms, by="b")
+    assert isinstance(answer, Held)
+    assert answer.run.owner == "other"
+
+
+def test_a_folder_that_was_removed_is_an_outage(database, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with opened(folder / "jobs.db") as backend:
+        claim(backend, "job", now_ms())
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+        with pytest.raises(BackendUnavailable, match="doesn't exist; create it"):
+            claim(backend, "job", now_ms())
+        folder.mkdir()
+        assert isinstance(claim(backend, "job", now_ms()), Won)
+
+
+# --- the queue of writers ---------------------------------------------------------
+
+
+def test_a_stuck_queue_delays_a_write_and_no_more(backend, database):
+    import fcntl
+
+    with Path(f"{database}-queue").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        begun = time.monotonic()
+        assert isinstance(claim(backend, "job", now_ms()), Won)
+        assert time.monotonic() - begun < QUICK.call + 0.3
+
+
+def test_without_a_queue_writers_take_turns_all_the_same(database, monkeypatch):
+    """Where `fcntl` is missing."""
+    monkeypatch.setattr(files, "_enter", lambda path, deadline: None)
+    slot_ms = now_ms()
+    with opened(database, Limits(), synchronous="NORMAL") as backend:
+
+        def work(n):
+            return [claim(backend, f"job-{n}-{m}", slot_ms, by=str(n)) for m in range(10)]
+
+        with ThreadPool(8) as pool:
+            answers = [answer for some in pool.map(work, range(8)) for answer in some]
+    assert len(answers) == 80
+    assert all(isinstance(answer, Won) for answer in answers)
+
+
+def test_no_fcntl_is_no_queue(monkeypatch, tmp_path):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert files._enter(str(tmp_path / "queue"), time.monotonic() + 1) is None
+
+
+# --- fork -------------------------------------------------------------------------
+
+
+def test_a_child_uses_none_of_its_parent_s_connections(backend, may_fork):
+    """BR-022's neighbour: the child reads on its own, and the parent goes on."""
+    slot_ms = now_ms()
+    claim(backend, "job", slot_ms)
+    parents = backend._local.link
+
+    def child():
+        before = len(GRAVEYARD)
+        rows = backend.history("job", limit=5)
+        kept = any(parents in (found or []) for _, found in GRAVEYARD[before:])
+        with pytest.raises(BackendUnavailable, match="not open"):
+            backend.look([], owner=OWNER)
+        backend.close()
+        backend.open(QUICK)
+        mine = claim(backend, "job", slot_ms, by="child")
+        own = backend._local.link is not parents
+        backend.close()
+        return len(rows) == 1 and kept and own and isinstance(mine, Held)
+
+    assert in_child(child) == 0
+    assert backend._local.link is parents
+    assert isinstance(finish(backend, "job", slot_ms), Recorded)
+    check = sqlite3.connect(backend.database)
+    assert check.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    check.close()
+
+
+def test_a_child_is_not_blocked_by_locks_that_were_held(backend, may_fork):
+    """Whatever another thread was doing at the moment of the fork."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(rows, now):
+        inside.set()
+        return go_on.wait(20)
+
+    thread = threading.Thread(target=lambda: backend._read(slow, 5))
+    thread.start()
+    assert inside.wait(10)
+    with backend._guard:
+        status = in_child(
+            lambda: backend.abandon() is None and backend.history(None, limit=1) == []
+        )
+    go_on.set()
+    thread.join()
+    assert status == 0
+
+
+def test_a_connection_dropped_in_a_child_is_not_closed_there(backend, may_fork):
+    claim(backend, "job", now_ms())
+
+    def child():
+        link = backend._local.link
+        connection = link._connection
+        del link
+        backend._local.__dict__.clear()
+        gc.collect()
+        connection.execute("SELECT 1")  # raises when it was closed
+        return connection in GRAVEYARD
+
+    assert in_child(child) == 0
