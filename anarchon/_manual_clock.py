@@ -16,8 +16,8 @@ import math
 import time
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
-from threading import Condition, RLock, get_ident
-from typing import TYPE_CHECKING, TypeVar, cast
+from threading import Condition, RLock, current_thread
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ._clock import ENGINE_PATIENCE, Clock
 from ._durations import parse_ms
@@ -59,8 +59,7 @@ class _Mark:
 class _Member:
     """A thread that counts as busy unless it waits on the clock."""
 
-    def __init__(self, thread: Thread, patience: float) -> None:
-        self.thread = thread
+    def __init__(self, patience: float) -> None:
         self.patience = patience
         self.busy_since = time.monotonic()
         self.given_up = False
@@ -102,9 +101,9 @@ class ManualClock(Clock):
         self._ahead = start.timestamp() - self._mono
         self._lock = Condition(RLock())
         self._driver = RLock()
-        self._maker = get_ident()
-        self._members: dict[int, _Member] = {}
-        self._places: dict[int, _Place] = {}
+        self._maker = current_thread()
+        self._members: dict[Thread, _Member] = {}
+        self._places: dict[Thread, _Place] = {}
         self._moves = 0
         self._round = 0
         self._numbers = 0
@@ -124,7 +123,7 @@ class ManualClock(Clock):
         if scheduler.state != "idle":
             raise RuntimeError("attach the clock before start(), or after stop()")
         scheduler._clock = self  # noqa: SLF001 - there is no public way, on purpose
-        backend: object = scheduler._options.backend  # noqa: SLF001
+        backend: Any = scheduler._options.backend  # noqa: SLF001
         while backend is not None:
             if hasattr(backend, "_time"):
                 backend._time = _HostTime(self)  # noqa: SLF001
@@ -140,7 +139,7 @@ class ManualClock(Clock):
             RuntimeError: The caller is a handler or another thread of a scheduler.
         """
         seconds = parse_ms(duration, what="advance") / 1000
-        if get_ident() in self._members:
+        if current_thread() in self._members:
             raise RuntimeError("only the test moves the clock, not what runs on it")
         with self._driver:
             target = self._mono + seconds
@@ -159,8 +158,8 @@ class ManualClock(Clock):
         with self._lock:
             self._ahead += seconds
             soon = self._mono + Clock.longest_wait
-            for ident, place in self._places.items():
-                member = self._members.get(ident)
+            for thread, place in self._places.items():
+                member = self._members.get(thread)
                 if member is not None and member.patience == ENGINE_PATIENCE:
                     place.deadline = min(place.deadline, soon)
 
@@ -178,7 +177,7 @@ class ManualClock(Clock):
         """Return the next item of a queue, or None when so much time has passed."""
         if timeout is not None and timeout <= 0:
             return _item_soon(queue, 0.0)
-        if get_ident() == self._maker:
+        if current_thread() == self._maker:
             return self._drive(queue, timeout)
         place = self._enter(cast("SimpleQueue[object]", queue), timeout)
         try:
@@ -208,7 +207,7 @@ class ManualClock(Clock):
     def enrol(self, thread: Thread, *, patience: float = ENGINE_PATIENCE) -> None:
         """Count a thread as busy whenever it doesn't wait here."""
         with self._lock:
-            self._members[thread.ident or 0] = _Member(thread, patience)
+            self._members[thread] = _Member(patience)
             self._moves += 1
 
     # --- waiting ---
@@ -217,9 +216,9 @@ class ManualClock(Clock):
         with self._lock:
             deadline = math.inf if timeout is None else _ceil_us(self._mono + timeout)
             self._numbers += 1
-            place = self._places[get_ident()] = _Place(queue, deadline, self._numbers)
+            place = self._places[current_thread()] = _Place(queue, deadline, self._numbers)
             self._moves += 1
-            member = self._members.get(get_ident())
+            member = self._members.get(current_thread())
             if member is not None:
                 member.given_up = False
             self._lock.notify_all()
@@ -227,9 +226,9 @@ class ManualClock(Clock):
 
     def _leave(self, place: _Place) -> None:
         with self._lock:
-            if self._places.get(get_ident()) is place:
-                del self._places[get_ident()]
-            member = self._members.get(get_ident())
+            if self._places.get(current_thread()) is place:
+                del self._places[current_thread()]
+            member = self._members.get(current_thread())
             if member is not None:
                 member.busy_since = time.monotonic()
             self._moves += 1
@@ -290,11 +289,10 @@ class ManualClock(Clock):
         """Say whether a thread is busy that we still have patience with."""
         now = time.monotonic()
         busy = False
-        for ident, member in list(self._members.items()):
-            if not member.thread.is_alive():
-                del self._members[ident]
-                self._places.pop(ident, None)
-            elif ident not in self._places and not member.given_up:
+        for thread, member in list(self._members.items()):
+            if not thread.is_alive():
+                del self._members[thread]
+            elif thread not in self._places and not member.given_up:
                 member.given_up = now - member.busy_since > member.patience
                 busy = busy or not member.given_up
         return busy
@@ -303,7 +301,7 @@ class ManualClock(Clock):
         """Put a mark into every queue; quiet is when all come out and nobody moved."""
         moves = self._moves
         self._round += 1
-        places = [place for ident, place in self._places.items() if ident in self._members]
+        places = [place for thread, place in self._places.items() if thread in self._members]
         for place in places:
             place.queue.put(_Mark(place, self._round))
         while self._moves == moves and any(place.marked < self._round for place in places):
@@ -324,7 +322,7 @@ def _item_soon(queue: SimpleQueue[T], seconds: float) -> T | None:
 
 def _ceil_us(seconds: float) -> float:
     """Round up to whole microseconds, so that no wait ends a float's breadth too early."""
-    return math.ceil(seconds * 1e6 - 1e-3) / 1e6
+    return math.ceil(seconds * 1e6) / 1e6
 
 
 def _signed_seconds(duration: Duration) -> float:

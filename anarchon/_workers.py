@@ -62,13 +62,13 @@ class Workers:
         """Run an attempt on a thread; False when no thread can be had."""
         manual = bool(attempt.lease.key.manual)
         worker = self._idle.pop() if self._idle and not manual else self._new(manual=manual)
+        if worker.thread.ident is None and not self._launch(worker):
+            return False
         worker.attempt = attempt
+        self._busy[attempt.lease] = worker
         worker.tasks.put(attempt)
         if manual:
             worker.tasks.put(None)
-        if worker.thread.ident is None and not self._launch(worker):
-            return False
-        self._busy[attempt.lease] = worker
         return True
 
     def freed(self, done: HandlerEnded) -> None:
