@@ -5,15 +5,11 @@ Used on the life's own thread only.
 
 from __future__ import annotations
 
-import os
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._log_lines import one_off_passed
-from ._requests import Call, Word
-from ._values import RunKey
-from .errors import Busy, JobNotFound, NotRunning
-from .events import UNSET
+from ._requests import Word, unfinished
+from .errors import Busy
 from .jobs import spec_of
 from .schedules import Once
 
@@ -22,12 +18,11 @@ if TYPE_CHECKING:
 
     from ._clock import Clock
     from ._definitions import Registry
-    from ._lifecycle import Life
     from ._log_lines import Line
     from ._options import Options
-    from ._requests import Answer, Halt
+    from ._requests import Answer, Call, Halt
     from ._threads import Engine
-    from ._values import JobSpec, Lease, Run
+    from ._values import JobSpec, Lease, Run, RunKey
     from .jobs import Job
 
 
@@ -178,46 +173,8 @@ class GivenJobs:
         return spec_of(job, lease_ms=options.lease_ms, heartbeat_ms=options.heartbeat_ms)
 
 
-def call_now(
-    registry: Registry, life: Life | None, name: str, now: float, data: Any, *, wait: bool
-) -> tuple[RunKey, Any]:
-    """Ask for a manual run; return its key and (`wait`) its record, when it has ended."""
-    if not registry.get(name).enabled:
-        raise JobNotFound(
-            f"job {name!r} is defined with enabled=False here, so it does not run; define it with"
-            " enabled=True, or call its function"
-        )
-    if life is None or life.state != "running":
-        raise not_running(name, "idle" if life is None else life.state)
-    key = RunKey(name, int(now * 1000), os.urandom(8).hex())
-    answer: Answer = SimpleQueue()
-    has_data = data is not UNSET
-    life.inbox.put(Call(key, data if has_data else None, has_data, answer, wait))
-    said = life.inbox.receive(answer)
-    if isinstance(said, BaseException):
-        raise said
-    if said is Word.ENDED:
-        raise unfinished(key)
-    return key, said
-
-
 def _busy(most: int) -> Busy:
     return Busy(
         f"{most} manual runs are going on here, as many as there are workers; wait for one of them"
         " to end, or give the scheduler more workers"
-    )
-
-
-def not_running(name: str, state: str) -> NotRunning:
-    """Return the error for a manual run that can't be, because of the state."""
-    return NotRunning(
-        f"job {name!r} can't be run now because the scheduler is {state}; call start() first"
-    )
-
-
-def unfinished(key: RunKey) -> NotRunning:
-    """Return the error for a manual run whose record can't be told any more."""
-    return NotRunning(
-        f"the scheduler stopped before the manual run {key.run_id} of job {key.job!r} was"
-        " recorded; look for it in history()"
     )

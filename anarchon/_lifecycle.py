@@ -17,15 +17,15 @@ from __future__ import annotations
 import os
 from _thread import start_new_thread
 from queue import SimpleQueue
-from threading import Thread
+from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
 from . import _exits
 from . import _log_lines as lines
-from ._dues import Calls, GivenJobs, Halts, not_running
+from ._dues import Calls, GivenJobs, Halts
 from ._journal import Journal
 from ._lifecycle_states import LIFECYCLE
-from ._requests import Await, Call, Changed, Halt, Inbox, Join, Word
+from ._requests import Await, Call, Changed, Halt, Inbox, Join, Word, not_running
 from ._values import Drained, Emit, Note, Owner, Return, Stopped, StoreDown, StoreUp
 from .errors import BackendUnavailable, NotRunning
 
@@ -114,9 +114,10 @@ class Life:
         inside = self.journal.is_current()
         answer: Answer = SimpleQueue()
         self.inbox.put(Halt(timeout, answer, lease, inside))
-        own = lease is None and engine is not None and engine.is_engine_thread()
-        # Before the launch only the interrupted `start` itself could answer.
-        if wait and self._launched and not own:
+        # What a schedule or an `on_abort` function asks for can't be waited for there, nor
+        # (before the launch) what only the interrupted `start` itself could answer.
+        ours = lease is None and not inside and current_thread().name.startswith("anarchon-")
+        if wait and self._launched and not ours:
             self.inbox.receive(answer, timeout + grace)
 
     def abandon(self) -> None:

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ._values import Drained, Return, Stopped
+from .errors import NotRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -164,3 +165,18 @@ def _is_running(said: object) -> bool:
     if isinstance(said, BaseException):
         raise said
     return said is Word.RUNNING
+
+
+def not_running(name: str, state: str) -> NotRunning:
+    """Return the error for a manual run that can't be, because of the state."""
+    return NotRunning(
+        f"job {name!r} can't be run now because the scheduler is {state}; call start() first"
+    )
+
+
+def unfinished(key: RunKey) -> NotRunning:
+    """Return the error for a manual run whose record can't be told any more."""
+    return NotRunning(
+        f"the scheduler stopped before the manual run {key.run_id} of job {key.job!r} was"
+        " recorded; look for it in history()"
+    )

@@ -50,16 +50,21 @@ class Chained:
     def __call__(self, signum: int, frame: FrameType | None) -> None:
         """Handle a signal; takes no lock."""
         for find, timeout in tuple(self.targets.items()):
-            life = find()
-            if life is not None:
-                _struck[life] = timeout
-                life.inbox.put(Halt(timeout))
+            _strike(find(), timeout)
         if self.previous is signal.SIG_DFL:
             # From now on another one of these ends the process at once.
             signal.signal(signum, signal.SIG_DFL)
             _end_process_after_stops(signum)
         elif callable(self.previous):
             self.previous(signum, frame)
+
+
+def _strike(life: Life | None, timeout: float) -> None:
+    for over in [struck for struck in tuple(_struck) if struck.inbox.over]:
+        _struck.pop(over, None)
+    if life is not None:
+        _struck[life] = timeout
+        life.inbox.put(Halt(timeout))
 
 
 _installed: dict[int, Chained] = {}

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from . import _forks
 from ._asking import Asking
+from ._calling import Calling
 from ._clock import Clock
 from ._definitions import Definitions, Registry
 from ._options import check_options, limit_seconds
 from .errors import NotRunning
-from .events import UNSET, Listeners, Listening
+from .events import Listeners, Listening
 from .jobs import make_defaults
 
 if TYPE_CHECKING:
@@ -31,14 +32,13 @@ if TYPE_CHECKING:
     from ._durations import Duration
     from ._lifecycle import Life
     from ._lifecycle_states import State
-    from ._values import Run, RunKey
     from .backends.base import ClaimBackend
     from .context import Context
     from .health import Health
     from .jobs import Job, OnCrash, Overlap
 
 
-class Scheduler(Definitions, Asking, Listening):
+class Scheduler(Definitions, Calling, Asking, Listening):
     """Runs jobs in this process, sharing them with every other instance on the same store.
 
     Args:
@@ -268,30 +268,6 @@ class Scheduler(Definitions, Asking, Listening):
         self._signals = (checked, seconds) if installed else self._signals
         return installed
 
-    # --- manual runs ---
-
-    def run_now(self, name: str, *, data: Any = UNSET) -> Run:
-        """Run a job now on this instance, and return its record when it has ended.
-
-        The run is not shared, not blocked by others and never taken over. When the job's
-        timeout or the limit of a stop comes first, the record says so.
-
-        Args:
-            name: The job.
-            data: What the handler finds as ``ctx.data``, in place of the job's own.
-
-        Raises:
-            JobNotFound: There is no job of this name here, or it has ``enabled=False``.
-            NotRunning: The scheduler isn't running.
-            Busy: As many manual runs as there are workers are going on already.
-        """
-        run: Run = self._call(name, data, wait=True)[1]
-        return run
-
-    def submit(self, name: str, *, data: Any = UNSET) -> str:
-        """Do as `run_now` does, but return the run's ``run_id`` without waiting for it."""
-        return self._call(name, data, wait=False)[0].run_id
-
     # --- inside ---
 
     def _life(self) -> Life | None:
@@ -321,12 +297,6 @@ class Scheduler(Definitions, Asking, Listening):
             patient=patient,
             forget=lambda life: self._lives.pop(life.pid, None),
         )
-
-    def _call(self, name: str, data: Any, *, wait: bool) -> tuple[RunKey, Any]:
-        from ._dues import call_now
-
-        now = self._clock.wall()
-        return call_now(self._registry, self._life(), name, now, data, wait=wait)
 
     def _defined(self, job: Job) -> None:
         self._removed(job.name)

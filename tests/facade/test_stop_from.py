@@ -124,6 +124,33 @@ def test_a_handler_may_go_on_after_its_own_stop(make):
     assert "ValueError" in (scheduler.last_run("stopper").error or "")
 
 
+def test_an_on_abort_function_and_a_schedule_are_not_waited_for(make):
+    scheduler = make()
+    took, entered = [], threading.Event()
+
+    class Stopper:
+        def next_after(self, t):
+            if entered.is_set():
+                took.append(timed(lambda: scheduler.stop(20)))
+
+        def latest(self, t):
+            return None
+
+    def job(ctx):
+        with ctx.signal.on_abort(lambda: took.append(timed(lambda: scheduler.stop(20)))):
+            entered.set()
+            ctx.signal.wait(20)
+
+    scheduler.every("job", "1h", job, catch_up=0)
+    scheduler.start()
+    scheduler.submit("job")
+    assert entered.wait(5)
+    scheduler.schedule("stopper", Stopper(), lambda: None)
+    until(lambda: scheduler.state == "idle")
+    assert len(took) >= 2
+    assert max(took) < SOON
+
+
 # --- a listener, a logging handler, another thread ---
 
 

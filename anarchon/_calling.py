@@ -1,0 +1,78 @@
+"""The part of the scheduler that runs jobs by hand."""
+
+from __future__ import annotations
+
+import os
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from ._requests import Call, Word, not_running, unfinished
+from ._values import RunKey
+from .errors import JobNotFound
+from .events import UNSET
+
+if TYPE_CHECKING:
+    from ._clock import Clock
+    from ._definitions import Registry
+    from ._lifecycle import Life
+    from ._requests import Answer
+    from ._values import Run
+
+
+class Calling:
+    """The methods of a scheduler that run a job now, from any thread."""
+
+    _registry: Registry
+    _clock: Clock
+
+    def _life(self) -> Life | None:
+        """Return the life that is going on in this process; a forked child has none."""
+        raise NotImplementedError
+
+    def run_now(self, name: str, *, data: Any = UNSET) -> Run:
+        """Run a job now on this instance, and return its record when it has ended.
+
+        The run is not shared, not blocked by others and never taken over. When the job's
+        timeout or the limit of a stop comes first, the record says so. It is returned
+        when the handler has ended; the store is told at the same time, or when it is back.
+
+        Args:
+            name: The job.
+            data: What the handler finds as ``ctx.data``, in place of the job's own.
+
+        Raises:
+            JobNotFound: There is no job of this name here, or it has ``enabled=False``.
+            NotRunning: The scheduler isn't running.
+            Busy: As many manual runs as there are workers are going on already.
+        """
+        run: Run = self._call(name, data, wait=True)[1]
+        return run
+
+    def submit(self, name: str, *, data: Any = UNSET) -> str:
+        """Do as `run_now` does, but return the run's ``run_id`` without waiting for it."""
+        return self._call(name, data, wait=False)[0].run_id
+
+    def _call(self, name: str, data: Any, *, wait: bool) -> tuple[RunKey, Any]:
+        """Ask for a manual run; return its key and (`wait`) its record, when it has ended."""
+        _check_enabled(self._registry, name)
+        life = self._life()
+        if life is None or life.state != "running":
+            raise not_running(name, "idle" if life is None else life.state)
+        key = RunKey(name, int(self._clock.wall() * 1000), os.urandom(8).hex())
+        answer: Answer = SimpleQueue()
+        has_data = data is not UNSET
+        life.inbox.put(Call(key, data if has_data else None, has_data, answer, wait))
+        said = life.inbox.receive(answer)
+        if isinstance(said, BaseException):
+            raise said
+        if said is Word.ENDED:
+            raise unfinished(key)
+        return key, said
+
+
+def _check_enabled(registry: Registry, name: str) -> None:
+    if not registry.get(name).enabled:
+        raise JobNotFound(
+            f"job {name!r} is defined with enabled=False here, so it does not run; define it with"
+            " enabled=True, or call its function"
+        )

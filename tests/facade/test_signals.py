@@ -1,0 +1,241 @@
+"""run, wait and install_signal_handlers: stopping because of a signal, beside others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+
+from anarchon import ConfigurationError, Scheduler, SqliteBackend
+from tests.facade.services import finish, program, recorded
+
+
+def test_run_is_a_whole_program(spawn, tmp_path):
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        process = spawn(
+            program(
+                "threading.Timer(0.2, scheduler.submit, ['job']).start()",
+                "before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)",
+                "scheduler.run()",
+                "after = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)",
+                "print(scheduler.state, before == after)",
+            )
+        )
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signum)
+        out, err, took = finish(process)
+        assert (process.returncode, out) == (0, "idle True\n"), err
+        assert took < 3
+        assert recorded(tmp_path).status == "interrupted"
+
+
+def test_wait_says_what_ended_it(spawn):
+    process = spawn(
+        program(
+            "scheduler.start()",
+            "print(scheduler.wait(0.05), scheduler.state)",
+            "threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM]).start()",
+            "print(repr(scheduler.wait('20s')), scheduler.state)",
+            "threading.Timer(0.1, scheduler.stop).start()",
+            "print(scheduler.wait(), scheduler.state)",
+            "print(scheduler.wait(), scheduler.state)",
+        )
+    )
+    out, err, _ = finish(process)
+    assert out.splitlines() == [
+        "None running",
+        "<Signals.SIGTERM: 15> running",
+        "None idle",
+        "None idle",
+    ], err
+
+
+def test_run_ends_when_somebody_else_stops(spawn):
+    process = spawn(program("threading.Timer(0.3, scheduler.stop).start()", "scheduler.run()"))
+    _, err, _ = finish(process)
+    assert process.returncode == 0, err
+
+
+def test_wait_on_another_thread_leaves_signals_alone(spawn):
+    process = spawn(
+        program(
+            "scheduler.start()",
+            "said = []",
+            "waiting = threading.Thread(target=lambda: said.append(scheduler.wait()))",
+            "waiting.start()",
+            "assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL",
+            "scheduler.stop(); waiting.join(); print(said)",
+        )
+    )
+    out, err, _ = finish(process)
+    assert out == "[None]\n", err
+
+
+# --- install_signal_handlers ---
+
+
+def test_where_nobody_handled_the_signal_the_process_ends_by_it(spawn, tmp_path):
+    process = spawn(
+        program("print(scheduler.install_signal_handlers())", "begin()", "time.sleep(60)")
+    )
+    assert process.stdout.readline() == "True\n"
+    assert process.stdout.readline() == "running\n"
+    process.terminate()
+    _, err, took = finish(process)
+    assert (process.returncode, took < 3) == (-signal.SIGTERM, True), err
+    assert recorded(tmp_path).status == "interrupted"
+
+
+def test_the_second_signal_ends_it_at_once(spawn):
+    process = spawn(
+        program(
+            "scheduler.install_signal_handlers(timeout=30)",
+            "begin('stubborn')",
+            "time.sleep(60)",
+        )
+    )
+    assert process.stdout.readline() == "running\n"
+    process.terminate()
+    time.sleep(0.5)  # it is stopping
+    assert process.poll() is None
+    process.terminate()
+    *_, took = finish(process)
+    assert (process.returncode, took < 2) == (-signal.SIGTERM, True)
+
+
+def test_a_handler_that_was_there_is_called_and_decides(spawn, tmp_path):
+    process = spawn(
+        program(
+            "signal.signal(signal.SIGTERM, lambda *_: print('theirs', flush=True))",
+            "before = signal.getsignal(signal.SIGTERM)",
+            "print(scheduler.install_signal_handlers())",
+            "begin()",
+            "while scheduler.state != 'idle': time.sleep(0.01)",
+            "print(scheduler.state)",
+            "scheduler.start(); scheduler.stop()",
+            "print(signal.getsignal(signal.SIGTERM) is before)",
+        )
+    )
+    assert process.stdout.readline() == "True\n"
+    assert process.stdout.readline() == "running\n"
+    process.terminate()
+    out, err, _ = finish(process)
+    assert (process.returncode, out) == (0, "theirs\nidle\nTrue\n"), err
+    assert recorded(tmp_path).status == "interrupted"
+
+
+def test_an_ignored_signal_stays_ignored_but_stops(spawn):
+    process = spawn(
+        program(
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+            "scheduler.install_signal_handlers()",
+            "begin()",
+            "while scheduler.state != 'idle': time.sleep(0.01)",
+        )
+    )
+    assert process.stdout.readline() == "running\n"
+    process.terminate()
+    _, err, _ = finish(process)
+    assert process.returncode == 0, err
+
+
+def test_two_schedulers_both_stop_before_the_process_ends(spawn, tmp_path):
+    process = spawn(
+        program(
+            "other = Scheduler(SqliteBackend('other.db'), lease=6)",
+            "@other.every('slow', '1h', catch_up=0)",
+            "def slow(ctx):",
+            "    ctx.signal.wait(60); time.sleep(0.5); ctx.signal.raise_if_aborted()",
+            "scheduler.install_signal_handlers(); other.install_signal_handlers()",
+            "other.start(); other.submit('slow')",
+            "while other.health().running == 0: time.sleep(0.005)",
+            "begin()",
+            "time.sleep(60)",
+        )
+    )
+    assert process.stdout.readline() == "running\n"
+    process.terminate()
+    _, err, _ = finish(process)
+    assert process.returncode == -signal.SIGTERM, err
+    assert recorded(tmp_path).status == "interrupted"
+    other = Scheduler(SqliteBackend(tmp_path / "other.db"))
+    assert other.last_run("slow").status == "interrupted"
+
+
+def test_one_who_came_later_and_chains_is_not_cut_off(spawn, tmp_path):
+    process = spawn(
+        program(
+            "scheduler.install_signal_handlers()",
+            "ours = signal.getsignal(signal.SIGTERM)",
+            "signal.signal(signal.SIGTERM, lambda *a: (print('theirs', flush=True), ours(*a)))",
+            "scheduler.install_signal_handlers()",
+            "begin()",
+            "time.sleep(60)",
+        )
+    )
+    assert process.stdout.readline() == "running\n"
+    process.terminate()
+    out, err, _ = finish(process)
+    assert (process.returncode, out) == (-signal.SIGTERM, "theirs\n"), err
+    assert recorded(tmp_path).status == "interrupted"
+
+
+def test_an_idle_scheduler_does_not_swallow_the_signal(spawn):
+    process = spawn(
+        program("scheduler.install_signal_handlers(); print('ready', flush=True); time.sleep(60)")
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    *_, took = finish(process)
+    assert (process.returncode, took < 2) == (-signal.SIGTERM, True)
+
+
+def test_handlers_can_not_be_installed_everywhere(spawn):
+    process = spawn(
+        program(
+            "said = []",
+            "install = scheduler.install_signal_handlers",
+            "thread = threading.Thread(target=lambda: said.append(install()))",
+            "thread.start(); thread.join()",
+            "sys.modules['uwsgi'] = sys; said.append(install())",
+            "print(said, signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)",
+        )
+    )
+    out, err, _ = finish(process)
+    assert out == "[False, False] True\n", err
+
+
+@pytest.mark.parametrize(
+    "signals", [signal.SIGKILL, [signal.SIGSTOP], "SIGTERM", [0], [True], [99]]
+)
+def test_what_is_no_signal_is_refused(make, signals):
+    with pytest.raises(ConfigurationError, match="signals"):
+        make().install_signal_handlers(signals)
+
+
+def test_a_storm_of_signals_is_survived(spawn):
+    process = spawn(
+        program(
+            "from contextlib import suppress",
+            "from anarchon import NotRunning",
+            "signal.signal(signal.SIGUSR1, lambda *_: None)",
+            "scheduler.every('quick', '100ms', lambda: None)",
+            "ends = time.monotonic() + 2",
+            "while time.monotonic() < ends:",
+            "    with suppress(NotRunning): scheduler.start()",
+            "    scheduler.install_signal_handlers([signal.SIGUSR1])",
+            "    print('up', flush=True)",
+            "    while scheduler.state == 'running': scheduler.history('quick', limit=1)",
+            "    while scheduler.state != 'idle': pass",
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])  # while Python ends",
+        )
+    )
+    assert process.stdout.readline() == "up\n"
+    while process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGUSR1)
+        time.sleep(0.002)
+    assert process.returncode == 0, process.stderr.read()
