@@ -29,6 +29,10 @@ T = TypeVar("T")
 HANDLER_PATIENCE = 0.25
 ENGINE_PATIENCE = 5.0
 
+# A signal ends a wait of the main thread only if it finds that thread inside the wait. One
+# that comes a moment too early, or on another thread, is handled when the wait ends.
+SIGNAL_WAIT = 0.2
+
 SAMPLES = 8
 DRIFT = 50e-6  # what two quartz clocks may drift apart, as a share of the time passed
 STEP_SECONDS = 0.1  # wall and monotonic clock moving apart by more is a step or a suspend
@@ -56,15 +60,17 @@ class Clock:
 
     def get(self, queue: SimpleQueue[T], timeout: float | None) -> T | None:
         """Return the next item of a queue, or None after `timeout` seconds (None: never)."""
-        if timeout is None:
+        for_signals = threading.get_ident() == threading.main_thread().ident
+        if timeout is None and not for_signals:
             return queue.get()
-        until = self.mono() + timeout
+        until = inf if timeout is None else self.mono() + timeout
+        longest = min(self.longest_wait, SIGNAL_WAIT) if for_signals else self.longest_wait
         while True:
             left = until - self.mono()
             try:
-                return queue.get(timeout=max(0.0, min(left, self.longest_wait)))
+                return queue.get(timeout=max(0.0, min(left, longest)))
             except Empty:
-                if left <= self.longest_wait:
+                if left <= longest:
                     return None
 
     def wait(self, signal: Signal, timeout: float | None) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import signal
 import threading
+import time
 from queue import SimpleQueue
 
 import pytest
 
-from anarchon._clock import MOST_SPANS, Clock, StoreClock
+from anarchon._clock import MOST_SPANS, SIGNAL_WAIT, Clock, StoreClock
 from anarchon._values import Pace, Settings
 from anarchon.context import Signal, Switch
 
@@ -52,14 +54,14 @@ def test_a_get_ends_with_the_item_or_with_the_timeout():
 @pytest.mark.parametrize("timeout", [1e20, math.inf, threading.TIMEOUT_MAX * 2])
 def test_a_wait_longer_than_the_platform_can_is_no_error(timeout):
     clock, queue = Clock(), SimpleQueue()
-    signal = Signal(switch := Switch(clock))
+    told = Signal(switch := Switch(clock))
     queue.put("x")
     assert clock.get(queue, timeout) == "x"
-    threading.Timer(0.02, switch.abort, (signal, "stop")).start()
-    assert signal.wait(timeout)
+    threading.Timer(0.02, switch.abort, (told, "stop")).start()
+    assert told.wait(timeout)
 
 
-def test_long_waits_are_cut_into_slices():
+def slices_of_a_wait(*, main):
     slices = []
 
     class Queue:
@@ -71,14 +73,45 @@ def test_long_waits_are_cut_into_slices():
 
             raise Empty
 
-    assert Clock().get(Queue(), 10_000) == "x"
-    assert slices == [60.0, 60.0, 60.0]
+    def wait():
+        assert Clock().get(Queue(), 10_000) == "x"
+
+    if main:
+        wait()
+    else:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join()
+    return slices
+
+
+def test_long_waits_are_cut_into_slices():
+    assert slices_of_a_wait(main=False) == [60.0, 60.0, 60.0]
+
+
+def test_waits_of_the_main_thread_are_cut_into_short_slices_for_signals():
+    assert slices_of_a_wait(main=True) == [SIGNAL_WAIT] * 3
+
+
+def test_a_signal_that_does_not_end_the_wait_of_the_main_thread_is_handled_soon():
+    queue = SimpleQueue()
+    before = signal.signal(signal.SIGUSR1, lambda *_: queue.put("handled"))
+    # Raised on another thread, it interrupts that one only.
+    timer = threading.Timer(0.05, signal.raise_signal, (signal.SIGUSR1,))
+    try:
+        timer.start()
+        began = time.monotonic()
+        assert Clock().get(queue, 10) == "handled"
+        assert time.monotonic() - began < 5
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 0.01, math.nan])
 def test_a_signal_waits_as_an_event_does(timeout):
-    signal = Signal(Switch(Clock()))
-    assert signal.wait(timeout) is False
+    told = Signal(Switch(Clock()))
+    assert told.wait(timeout) is False
 
 
 # --- the estimate ---
