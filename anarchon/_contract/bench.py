@@ -150,15 +150,16 @@ class Wishes:
     def wish(self, slot: float, **wants: Any) -> Wish:
         """Return a wish; what isn't a field of it changes its terms.
 
-        `unseen` is for how many milliseconds the asker has seen that (attempt, beat).
+        `unseen` is for how many milliseconds, at `sent` (now), the asker has seen that
+        (attempt, beat).
         """
         key = self.key(slot, wants.pop("job", ANY_JOB))
-        unseen_ms = wants.pop("unseen", None)
+        unseen_ms, sent = wants.pop("unseen", None), wants.pop("sent", self.clock.mono())
         fields = {name: wants.pop(name) for name in Wish._fields if name in wants}
         attempt = fields.pop("wants", 1)
         reason = fields.pop("reason", "scheduled" if attempt == 1 else "takeover")
         if unseen_ms is not None:
-            fields["first_seen"] = self.clock.mono() - unseen_ms / 1000
+            fields["first_seen"] = sent - unseen_ms / 1000
         return Wish(key, attempt, reason, self.terms(**wants), **fields)
 
     def owner(self, by: str) -> Owner:
@@ -193,7 +194,9 @@ class Bench(Wishes):
         self, slot: float, *, by: str = "a", wins: int = 1, pace: Pace | None = None, **wants: Any
     ) -> Answer:
         """Claim one run and return its answer."""
-        return self.claims(self.wish(slot, **wants), by=by, wins=wins, pace=pace).answers[0]
+        pace = pace or self.pace()
+        wish = self.wish(slot, sent=pace.sent, **wants)
+        return self.claims(wish, by=by, wins=wins, pace=pace).answers[0]
 
     def finish(self, slot: float, attempt: int = 1, *, by: str = "a", **fields: Any) -> Settlement:
         """Finish one attempt."""

@@ -29,7 +29,7 @@ class Renewals(Contract):
         bench.renew(0)
         assert bench.open_run().beat == 2
 
-    def test_also_after_the_lease_s_end(self, bench: Bench) -> None:
+    def test_it_extends_after_the_lease_s_end(self, bench: Bench) -> None:
         """As long as nobody took over."""
         bench.claim(0)
         bench.pass_leases(1.5)
@@ -137,7 +137,7 @@ class Releases(Contract):
         bench.finish(0, 2)
         assert bench.release(0, 1) == Lost(bench.lease(0))
 
-    def test_also_after_the_lease_s_end(self, bench: Bench) -> None:
+    def test_it_hands_over_after_the_lease_s_end(self, bench: Bench) -> None:
         """As long as nobody took over."""
         bench.claim(0)
         bench.pass_leases(1.5)

@@ -99,7 +99,7 @@ class Takeovers(TakeoverBase):
         bench.release(0, by="owner-1")
         assert bench.told()[0] == (0, 2, "running", None)
 
-    def test_a_pause_stops_it(self, bench: Bench) -> None:
+    def test_a_pause_stops_a_takeover(self, bench: Bench) -> None:
         """A takeover is a start; after the pause it goes on."""
         self.die(bench)
         bench.backend.pause("job", duration_ms=None)
@@ -110,7 +110,7 @@ class Takeovers(TakeoverBase):
         bench.backend.resume(None)
         assert isinstance(self.take(bench), Won)
 
-    def test_it_needs_a_win(self, bench: Bench) -> None:
+    def test_a_takeover_needs_a_win(self, bench: Bench) -> None:
         """And uses it up."""
         self.die(bench)
         assert isinstance(self.take(bench, wins=0), Held)
@@ -246,6 +246,13 @@ class Blocks(TakeoverBase):
         assert isinstance(answer, Closed)
         assert answer.detail == "overlap"
 
+    def test_a_live_run_that_could_not_go_on_blocks(self, bench: Bench) -> None:
+        """Its lease is what guards, whatever its budget is."""
+        bench.claim(-10, budget=0)
+        answer = bench.claim(0, by="b")
+        assert isinstance(answer, Closed)
+        assert answer.detail == "overlap"
+
     def test_a_dead_run_that_may_not_is_suspect(self, bench: Bench) -> None:
         """Nothing is recorded until somebody has closed it with a witness."""
         self.die(bench, -10, budget=1)
@@ -328,7 +335,7 @@ class Handovers(TakeoverBase):
         for by in ("a", "b"):
             assert bench.claim(0, by=by, wants=attempt) == Waiting(bench.key(0), 1)
 
-    def test_a_pause_stops_it(self, bench: Bench) -> None:
+    def test_a_pause_stops_a_hand_over(self, bench: Bench) -> None:
         """It waits."""
         self.wait(bench)
         bench.backend.pause("job", duration_ms=None)
@@ -336,7 +343,7 @@ class Handovers(TakeoverBase):
         bench.backend.resume("job")
         assert isinstance(bench.claim(0, by="b", wants=2), Won)
 
-    def test_it_needs_a_win(self, bench: Bench) -> None:
+    def test_a_hand_over_needs_a_win(self, bench: Bench) -> None:
         """And uses it up."""
         self.wait(bench)
         assert bench.claim(0, by="b", wants=2, wins=0) == Waiting(bench.key(0), 1)

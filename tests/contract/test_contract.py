@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 
 import pytest
 
@@ -46,6 +47,17 @@ def test_a_backend_that_breaks_a_rule_fails_and_the_test_says_which(tmp_path):
 def test_a_subclass_has_to_say_which_backend(tmp_path):
     with pytest.raises(NotImplementedError):
         testing.BackendContract().make_backend(tmp_path)
+
+
+def test_no_test_hides_another_one_of_the_same_name():
+    names = Counter(
+        name
+        for part in testing.LeaseBackendContract.__mro__
+        for name in vars(part)
+        if name.startswith("test_")
+    )
+    assert len(names) > 150
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_importing_it_for_a_service_needs_no_pytest():
