@@ -27,7 +27,7 @@ T = TypeVar("T")
 # How long, in real seconds, a test's clock stands still for a thread that is busy with
 # something else: what never ends must not stop the time of everybody for ever.
 HANDLER_PATIENCE = 0.25
-ENGINE_PATIENCE = 5.0
+ENGINE_PATIENCE = 2.0
 
 # A signal ends a wait of the main thread only if it finds that thread inside the wait. One
 # that comes a moment too early, or on another thread, is handled when the wait ends.

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _LOOK_AGAIN = 0.002  # real seconds: a thread that ends doesn't say so
-_SOON = 0.02  # real seconds: for what comes from a thread that isn't on the clock
+_SOON = 0.005  # real seconds: for what comes from a thread that isn't on the clock
 
 
 class _Place:
@@ -260,8 +260,8 @@ class ManualClock(Clock):
         """Wait on the thread that moves the clock: nobody else can, so time passes here."""
         with self._driver:
             until = math.inf if timeout is None else _ceil_us(self._mono + timeout)
+            self._forgive()
             while True:
-                self._forgive()
                 self._settle()
                 item = _item_soon(queue, _SOON)
                 if item is not None:

@@ -109,18 +109,18 @@ def _run_to_end(awaitable: Awaitable[object], switch: Switch) -> None:
     """Run an awaitable in an event loop of its own; the signal cancels it."""
     import asyncio
 
+    raised: list[BaseException] = []
     with asyncio.Runner() as runner:
-        raised = runner.run(_outcome(awaitable, switch))
-    if raised is not None:
-        try:
-            raise raised
-        finally:
-            # The traceback holds this frame; the frame must not hold the exception.
-            del raised
+        runner.run(_outcome(awaitable, switch, raised))
+    if raised:
+        # Taken out of the list, since the traceback holds frames, and these hold the list.
+        raise raised.pop()
 
 
-async def _outcome(awaitable: Awaitable[object], switch: Switch) -> BaseException | None:
-    """Await it, and return what it raised: an exception kept in a task would hold frames."""
+async def _outcome(
+    awaitable: Awaitable[object], switch: Switch, raised: list[BaseException]
+) -> None:
+    """Await it, and put what it raised into a list: kept in a task it would hold frames."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -131,12 +131,9 @@ async def _outcome(awaitable: Awaitable[object], switch: Switch) -> BaseExceptio
     try:
         await awaitable
     except BaseException as error:
-        return error
+        raised.append(error)
     finally:
         switch.unhook(cancel)
-        # A traceback may hold this frame, and the task would hold the frame's exception.
-        del cancel, loop, task
-    return None
 
 
 def _cancel(loop: AbstractEventLoop, task: Task[object]) -> None:

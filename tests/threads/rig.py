@@ -100,7 +100,9 @@ class Rig:
 
 def attached(clock, backend):
     """Put a backend on a clock, as `attach` does for a scheduler's."""
-    clock.attach(SimpleNamespace(state="idle", _clock=None, _options=SimpleNamespace(backend=backend)))
+    clock.attach(
+        SimpleNamespace(state="idle", _clock=None, _options=SimpleNamespace(backend=backend))
+    )
     return backend
 
 

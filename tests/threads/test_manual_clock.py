@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,6 @@ from anarchon._manual_clock import ManualClock
 from anarchon.backends.memory import MemoryBackend
 from anarchon.context import Signal, Switch
 from anarchon.errors import ConfigurationError
-
 from tests.threads.rig import Rig, attached, job, running
 
 
@@ -182,7 +182,7 @@ def test_a_step_back_of_the_wall_runs_no_slot_twice():
         rig.clock.step_wall("10m")
         rig.clock.advance("65s")
     assert len(slots) == len(set(slots))
-    steps = [(b - a) // 1000 for a, b in zip(slots, slots[1:], strict=False)]
+    steps = [(b - a) // 1000 for a, b in itertools.pairwise(slots)]
     # Ten minutes at once are one gap, never a burst.
     assert sorted(set(steps)) == [10, steps[steps.index(max(steps))]]
     assert 580 <= max(steps) <= 620
@@ -210,7 +210,9 @@ def test_the_same_test_goes_the_same_way():
 def test_attach_reaches_through_wrappers_and_wants_an_idle_scheduler():
     clock, store = ManualClock(), MemoryBackend()
     wrapper = SimpleNamespace(inner=SimpleNamespace(inner=store))
-    scheduler = SimpleNamespace(state="idle", _clock=None, _options=SimpleNamespace(backend=wrapper))
+    scheduler = SimpleNamespace(
+        state="idle", _clock=None, _options=SimpleNamespace(backend=wrapper)
+    )
     clock.attach(scheduler)
     assert scheduler._clock is clock
     assert store._time.wall_ms() == 1_767_225_600_000

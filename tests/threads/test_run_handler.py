@@ -19,7 +19,6 @@ from anarchon._texts import LIMIT_BYTES
 from anarchon._values import Ended, JobSpec, Lease, RunKey, StartRun, Terms
 from anarchon.context import Context, Signal, Switch
 from anarchon.errors import Aborted
-
 from tests.threads.rig import Every
 
 LEASE = Lease(RunKey("job", 1_800_000_000_000), 1)
@@ -203,7 +202,9 @@ def test_around_is_entered_around_the_call():
 
 
 def test_around_sees_what_the_handler_raised_and_may_swallow_it():
-    assert run(raising(ValueError()), around=lambda _: contextlib.suppress(ValueError)) == Ended(LEASE)
+    assert run(raising(ValueError()), around=lambda _: contextlib.suppress(ValueError)) == Ended(
+        LEASE
+    )
 
     async def fail(ctx):
         raise ValueError
@@ -238,7 +239,7 @@ async def later(ctx):
 @pytest.mark.parametrize(
     "handler",
     [
-        lambda ctx: later(ctx),
+        later,
         functools.partial(later),
         lambda ctx: types.coroutine(lambda: (yield))(),
     ],

@@ -16,7 +16,6 @@ from anarchon._clock import Clock
 from anarchon._values import JobSpec, Lease, RunKey, StartRun, Terms
 from anarchon.context import Context, Signal, Switch
 from anarchon.errors import Aborted, ConfigurationError
-
 from tests.threads.rig import Every
 
 
