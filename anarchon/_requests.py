@@ -6,7 +6,6 @@ handler has interrupted the main thread: no lock is taken here, and none is wait
 
 from __future__ import annotations
 
-import os
 from enum import Enum
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from ._clock import Clock
     from ._lifecycle import Life
     from ._values import Lease, RunKey
-
-_SLICE_SECONDS = 1.0
 
 
 class Word(Enum):
@@ -110,7 +107,7 @@ class Inbox:
         while True:
             over = self.over
             left = None if until is None else max(until - self.clock.mono(), 0.0)
-            said = self.clock.get(answer, 0.0 if over else _slice(left))
+            said = self.clock.get(answer, 0.0 if over else left)
             if said is not None:
                 return said
             if over:
@@ -131,13 +128,6 @@ class Inbox:
         """Be over; yield what came in too late to be handled, so that it is answered."""
         self.over = True
         return self.waiting()
-
-
-def _slice(left: float | None) -> float | None:
-    """On Windows a wait for a queue can't be interrupted by Ctrl-C, so it is cut up there."""
-    if os.name != "nt":
-        return left
-    return _SLICE_SECONDS if left is None else min(left, _SLICE_SECONDS)
 
 
 def begin(life: Life, *, patient: bool) -> bool:
