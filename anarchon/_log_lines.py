@@ -103,8 +103,9 @@ def _noted(note: Note) -> tuple[int, str]:
         case "taken":
             return logging.INFO, "skipped (taken)"
         case "stuck":
-            text = "the handler ignores its abort signal and keeps its thread"
-            return logging.ERROR, f"{text}\n{detail.rstrip()}" if detail else text
+            which, _, stack = detail.partition("\n")
+            text = f"the handler ignores its abort signal and keeps its thread{_bracketed(which)}"
+            return logging.ERROR, f"{text}\n{stack.rstrip()}" if stack else text
         case "schedule":
             return logging.ERROR, f"suspended, its schedule can't be computed: {detail}"
         case "late":

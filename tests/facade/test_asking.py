@@ -14,6 +14,7 @@ import pytest
 
 import anarchon
 from anarchon import ConfigurationError, JobNotFound, MemoryBackend, SqliteBackend
+from anarchon.backends._local import HostClock
 from anarchon.testing import FaultyBackend, ManualClock
 from tests.facade.helpers import Door, until
 
@@ -173,7 +174,7 @@ def test_health_knows_of_an_outage(make):
     until(lambda: scheduler.health().ok)
 
 
-def test_health_knows_of_stuck_handlers(make):
+def test_health_and_the_log_know_of_stuck_handlers(make, caplog):
     clock = ManualClock()
     scheduler = make(workers=1)
     clock.attach(scheduler)
@@ -187,6 +188,32 @@ def test_health_knows_of_stuck_handlers(make):
     assert health.stuck == 1
     assert not health.ok
     assert "ignore their abort" in health.reasons[0]
+    scheduler.stop()
+    stuck = next(r.message for r in caplog.records if "keeps its thread" in r.message)
+    assert "go_on.wait(20)" in stuck  # the stack says where
+
+
+def test_health_and_the_log_know_of_clocks_that_are_far_apart(make, caplog):
+    class Ahead(HostClock):
+        apart_ms = 300_000
+
+        def wall_ms(self):
+            return super().wall_ms() + self.apart_ms
+
+    backend = MemoryBackend()
+    backend._time = Ahead()
+    scheduler = make(backend)
+    scheduler.every("job", "100ms", lambda: None)
+    scheduler.start()
+    until(lambda: "ahead of this host's" in caplog.text)
+    health = scheduler.health()
+    assert health.ok  # that is no reason to take a process out of service
+    assert health.clock_offset == pytest.approx(300, abs=1)
+    assert health.reasons == ("the clocks of store and host are 300.0 s apart",)
+    backend._time.apart_ms = 0
+    until(lambda: "agree again" in caplog.text)
+    scheduler.stop()
+    assert len([r for r in caplog.records if "clock" in r.message]) == 2
 
 
 # --- names ---

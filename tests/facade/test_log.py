@@ -139,9 +139,12 @@ def test_an_error_of_any_kind_gets_one_line_that_every_stream_can_take():
             "sync: suspended, its schedule can't be computed: ValueError: no",
         ),
         (
-            Note("stuck", RunKey("sync", SLOT), 'File "x.py", line 1\n'),
+            Note("stuck", RunKey("sync", SLOT), 'attempt 1\nFile "x.py", line 1\n'),
             "ERROR",
-            HEAD + 'the handler ignores its abort signal and keeps its thread\nFile "x.py", line 1',
+            (
+                f"{HEAD}the handler ignores its abort signal and keeps its thread (attempt 1)\n"
+                'File "x.py", line 1'
+            ),
         ),
     ],
 )
