@@ -203,7 +203,7 @@ class Core:
                 for held in self._race.answered(call, claims, how, now):
                     self._won(held, now)
             case Skip(), Claims() as claims:
-                self._race.answers.skipped(call, claims, how)
+                self._race.answers.skipped(call, claims, how, now)
             case Unfinished(), Looked() as looked:
                 for name in call.jobs:
                     self._unlisted.pop(name, None)

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from ._watches import Watch, Watches
 
 MOST_NAMED = 10  # a reply names at most so many other open runs of a job
+MOST_EARLY = 1.0  # a claim may come so long before its slot, by the store's clock
+MOST_TOLD = 20  # so many slots of a job are remembered that were told of as not run
 LONGEST_WAIT = 60.0  # what the store finds early is asked for again after that
 
 
@@ -87,17 +89,18 @@ class Answers:
         self._forget_closed(claim, claims, how.sent)
         return won
 
-    def skipped(self, call: Skip, claims: Claims, how: Answered) -> None:
+    def skipped(self, call: Skip, claims: Claims, how: Answered, now: Now) -> None:
         """Take in the answers to a skip: the slot is missed, or somebody had it after all."""
         for wish, answer in zip(call.wishes, claims.answers, strict=True):
             if isinstance(answer, Early):
                 wait = min(answer.wait_ms / 1000, LONGEST_WAIT)
                 self._slots.missed.put_off(wish.key, how.received + wait)
                 continue
-            self._slots.missed.settled(wish.key)
+            missed = self._slots.missed.settled(wish.key)
             match answer:
                 case Closed(run=run) if run is not None and run.status == "missed":
-                    self._tell(run)
+                    self._tell_once(run)
+                    continue
                 case Held(run=other):
                     self.fleet.note(other.owner, how.received)
                     self._see(other, how)
@@ -105,6 +108,8 @@ class Answers:
                     self._see(OpenRun(wish.key, "waiting", attempt), how)
                 case _:
                     pass
+            if missed is not None:
+                self._slots.not_missed(missed, now)
         self._learn(claims, how)
 
     def seen(self, runs: Iterable[OpenRun], how: Answered) -> None:
@@ -146,8 +151,10 @@ class Answers:
         if job is not None:
             job.fence_seen = max(job.fence_seen, answer.fence)
         held = self._held.won(answer, spec, wish.reason, how.sent)
-        # Won before its slot by the store's clock: the worker waits the rest.
-        held.start_at = how.received + max(0, wish.key.slot_ms - store_ms) / 1000
+        # Won before its slot by the store's clock: the worker waits the rest. That is little,
+        # or the clock stepped back after an earlier attempt, for which the slot was due.
+        wait = max(0, wish.key.slot_ms - store_ms) / 1000
+        held.start_at = how.received + (wait if wish.wants == 1 else min(wait, MOST_EARLY))
         return held
 
     def _refused(self, wish: Wish, answer: Answer, how: Answered, now: Now) -> None:
@@ -200,14 +207,20 @@ class Answers:
         A result was told of when it was recorded, a skip when it was first answered. An
         attempt that ended without its owner's word is closed by a claim of the next one.
         """
-        job = self._slots.jobs.get(run.job)
-        if run.status != "skipped":
-            if wish.wants == run.attempt + 1:
-                self._tell(run)
-        elif job is None or run.slot > job.told_ms:
+        if run.status == "skipped":
+            self._tell_once(run)
+        elif wish.wants == run.attempt + 1:
             self._tell(run)
-            if job is not None:
-                job.told_ms = run.slot
+
+    def _tell_once(self, run: Run) -> None:
+        """Tell of a slot that was closed without a run, unless it was told of before."""
+        job = self._slots.jobs.get(run.job)
+        if job is not None:
+            what = (run.status, run.slot)
+            if what in job.told:
+                return
+            job.told = (*job.told[1 - MOST_TOLD :], what)
+        self._tell(run)
 
     def _taken(self, wish: Wish) -> None:
         """Somebody else has the run."""

@@ -29,6 +29,7 @@ class Missed(NamedTuple):
     wish: SkipWish
     first_ms: int
     why: str
+    tries: int = 0  # how many later slots somebody else turned out to have
 
 
 class Misses:
@@ -40,10 +41,14 @@ class Misses:
         self._later: list[tuple[int, RunKey]] = []  # a heap: when the next slot is due
         self._put_off: dict[RunKey, float] = {}  # the store found it too early
 
-    def add(self, job: str, first_ms: int, last_ms: int, next_ms: int, why: str) -> None:
+    def add(
+        self, job: str, first_ms: int, last_ms: int, next_ms: int, why: str, tries: int = 0
+    ) -> None:
         """Close `last_ms` once `next_ms` is due; the record stands for all since `first_ms`."""
         known = self._jobs.setdefault(job, {})
         for key, missed in list(known.items()):
+            if tries:
+                break  # it looks for a place among older slots, and is not what goes on now
             if why == UNREACHABLE:
                 first_ms = min(first_ms, missed.first_ms)
                 self._drop([key])
@@ -52,7 +57,8 @@ class Misses:
                 last_ms, next_ms, why = key.slot_ms, missed.wish.next_ms, UNREACHABLE
                 self._drop([key])
         key = RunKey(job, last_ms)
-        known[key] = Missed(SkipWish(key, next_ms, _detail(first_ms, last_ms, why)), first_ms, why)
+        wish = SkipWish(key, next_ms, _detail(first_ms, last_ms, why))
+        known[key] = Missed(wish, first_ms, why, tries)
         heapq.heappush(self._later, (next_ms, key))
 
     def remove(self, job: str) -> None:
@@ -60,13 +66,22 @@ class Misses:
         self._drop(list(self._jobs.get(job, ())))
         self._jobs.pop(job, None)
 
-    def settled(self, key: RunKey) -> None:
-        """Forget a slot: the store has answered for it."""
+    def settled(self, key: RunKey) -> Missed | None:
+        """Forget a slot, and return what it was: the store has answered for it."""
+        missed = self._jobs.get(key.job, {}).get(key)
         self._drop([key])
+        return missed
 
-    def forget_after(self, wall_ms: int) -> None:
-        """Forget the slots that lie ahead: the clock has stepped back."""
-        self._drop([key for known in self._jobs.values() for key in known if key.slot_ms > wall_ms])
+    def forget_after(self, wall_ms: int) -> list[Missed]:
+        """Forget and return what lies ahead: the clock has stepped back."""
+        ahead = [
+            missed
+            for known in self._jobs.values()
+            for key, missed in known.items()
+            if key.slot_ms > wall_ms
+        ]
+        self._drop([missed.wish.key for missed in ahead])
+        return ahead
 
     def clear(self) -> None:
         """Forget everything."""

@@ -15,19 +15,22 @@ import heapq
 from math import inf
 from typing import TYPE_CHECKING
 
-from ._core_missed import Misses
+from ._core_missed import UNREACHABLE, Misses
 from ._values import RunKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from random import Random
 
-    from ._values import JobSpec, Now, Reason
+    from ._core_missed import Missed
+    from ._values import JobSpec, Now, Reason, Status
 
 # A schedule that failed is asked again after this many seconds.
 SUSPENDED_FOR = 60.0
 # A wall clock that stepped back by more than this makes every next slot doubtful.
 STEP_BACK_MS = 1000
+# An outage's record looks for its place before so many slots that somebody else had.
+MOST_TRIES = 8
 # So many out-of-date entries a heap may have beside as many as it has good ones.
 SPARE = 64
 
@@ -47,7 +50,7 @@ class Pending:
 class JobSlots:
     """One job's slots."""
 
-    __slots__ = ("fence_seen", "next_ms", "order", "pending", "retry_at", "spec", "told_ms")
+    __slots__ = ("fence_seen", "next_ms", "order", "pending", "retry_at", "spec", "told")
 
     def __init__(self, spec: JobSpec, order: float) -> None:
         self.spec = spec
@@ -56,7 +59,7 @@ class JobSlots:
         self.pending: Pending | None = None
         self.retry_at = inf  # when a schedule that failed is asked again
         self.fence_seen = 0
-        self.told_ms = -1  # the newest slot of which a skip was told
+        self.told: tuple[tuple[Status, int], ...] = ()  # the last slots told of as not run
 
     @property
     def period(self) -> float:
@@ -97,7 +100,7 @@ class Slots:
         self.remove(spec.name)
         job = self.jobs[spec.name] = JobSlots(spec, self._rng.random())
         if old is not None:
-            job.fence_seen, job.told_ms = old.fence_seen, old.told_ms
+            job.fence_seen, job.told = old.fence_seen, old.told
         self._plan_from(job, now)
         if self._recover:
             self.catch_up(job, now)
@@ -188,6 +191,15 @@ class Slots:
         if following is not None:
             self.missed.add(key.job, key.slot_ms, key.slot_ms, following, blame)
 
+    def not_missed(self, missed: Missed, now: Now) -> None:
+        """Somebody had the last slot of an outage after all; its record covers the others.
+
+        Whoever came back sooner has a slot or two. One who was alone in having no answer
+        has all of them, so that the way back ends somewhere.
+        """
+        if missed.why == UNREACHABLE and missed.tries < MOST_TRIES:
+            self._miss_before(missed, missed.wish.key.slot_ms, now)
+
     def wakeups(self, now: Now) -> Iterator[float]:
         """Yield every monotonic instant at which something here falls due."""
         while self._next:
@@ -206,6 +218,16 @@ class Slots:
                 yield job.pending.not_before
 
     # --- inside ---
+
+    def _miss_before(self, missed: Missed, end_ms: int, now: Now) -> None:
+        """Let a record end before this slot, if anything is left of what it stands for."""
+        job = self.jobs.get(missed.wish.key.job)
+        if job is None or missed.first_ms >= end_ms:
+            return
+        last = self._ask(job, now, lambda: job.spec.schedule.latest_ms(end_ms - 1))
+        if last is not None and last >= missed.first_ms:
+            name, tries = job.spec.name, missed.tries + 1
+            self.missed.add(name, missed.first_ms, last, end_ms, missed.why, tries)
 
     def _set_pending(self, job: JobSlots, slot_ms: int, reason: Reason) -> None:
         pending = job.pending = Pending(RunKey(job.spec.name, slot_ms), reason)
@@ -266,12 +288,22 @@ class Slots:
 
     def _stepped_back(self, now: Now) -> None:
         """Compute every slot anew: one found while the clock was ahead lies in the future."""
-        self.missed.forget_after(now.wall_ms)
         for job in self.jobs.values():
             if job.pending is not None and job.pending.key.slot_ms > now.wall_ms:
                 self._forget_pending(job)
             if job.spec.name not in self._suspended:
                 self._plan_from(job, now)
+                if self._recover:  # it may have been passed over while the clock was ahead
+                    self.catch_up(job, now)
+        for missed in self.missed.forget_after(now.wall_ms):
+            self._miss_before(missed, self._end_of_misses(missed, now), now)
+
+    def _end_of_misses(self, missed: Missed, now: Now) -> int:
+        """Return the first slot that was not missed by now: a pending one, or one to come."""
+        job = self.jobs[missed.wish.key.job]
+        if job.pending is not None:
+            return job.pending.key.slot_ms
+        return now.wall_ms if job.next_ms is None else job.next_ms
 
     def _ask(self, job: JobSlots, now: Now, compute: Callable[[], int | None]) -> int | None:
         """Ask a schedule; one that fails suspends its own job and is told about once."""
