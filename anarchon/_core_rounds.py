@@ -89,7 +89,7 @@ class Rounds:
             self._starved = True
         elif self._starved:
             self._starved = False
-            self._planned = Round(mono, 1, mono, 0.0, free)
+            self._planned = Round(mono, 1, mono, 0.0, self._workers)
         elif self._planned is None:
             self._planned = self._first(crowd(), mono, busy=busy)
 

@@ -97,6 +97,7 @@ class Story(Stage):
     def until_keeper(self, kind: object) -> object:
         """Let time pass until the keeper's call is of this kind, whatever the lane does."""
         while not isinstance(self.keeper, kind):
+            assert self.keeper is None, f"waiting for {kind}, and nobody answers {self.keeper}"
             self.mono = MONO0 + self.wakeup()
             self.tick()
         return self.keeper

@@ -101,7 +101,7 @@ class Stage:
             self.core.add(spec, self.now)
         if start:
             self.tick()
-            if isinstance(self.lane, Unfinished):
+            while isinstance(self.lane, Unfinished):
                 self.nothing_open()
 
     # time
