@@ -149,8 +149,8 @@ class Life:
                 self._serve()
         except BaseException as error:
             self._failure = error
-            self.journal.bug("the lifecycle", error)
             if self.state == "running" and self.engine is not None:
+                self.journal.bug("the lifecycle", error)
                 self._step("stop")
                 self.engine.stop(0.0)
         finally:

@@ -78,6 +78,8 @@ class Outlet(Generic[T]):
         self._closed = True
         self._items.put(None)
         if self._thread is None:
+            # It was never started, for want of a thread; what it has to say is told here.
+            self._run()
             return True
         try:
             self._ended.get(timeout=max(timeout, 0.0))

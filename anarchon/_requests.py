@@ -137,11 +137,15 @@ def begin(life: Life, *, patient: bool) -> bool:
         # Put in before the launch, so that it is there when the first try fails.
         life.inbox.put(Join(answer, patient=False))
     life.launch()
+    if patient:
+        return True
     try:
-        return patient or _is_running(life.inbox.receive(answer))
-    except (KeyboardInterrupt, SystemExit):
+        said = life.inbox.receive(answer)
+    except BaseException:
+        # A signal handler raised: nobody would know that it went on in the background.
         life.inbox.put(Halt(0.0))
         raise
+    return _is_running(said)
 
 
 def share(life: Life, *, patient: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 
 import pytest
 
@@ -63,6 +64,23 @@ def test_what_no_retry_can_mend_ends_it_and_is_logged(make, caplog):
 
 
 # --- other things about start ---
+
+
+def test_a_start_in_the_background_that_finds_no_thread_says_so(make, monkeypatch, caplog):
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if thread.name in ("anarchon-log", "anarchon-events"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    scheduler = make()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        scheduler.start(retry=True)
+        until(lambda: scheduler.state == "idle")
+    assert "could not start" in caplog.text
+    assert "can't start new thread" in caplog.text
 
 
 def test_disabled_does_nothing_and_says_so_once(make, caplog):

@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 
 from anarchon import MemoryBackend, NotRunning
-from tests.facade.helpers import until
+from tests.facade.helpers import Door, until
 
 SOON = 1.5  # seconds: far below any stop timeout used here, which only a deadlock would use up
 
@@ -370,18 +370,17 @@ def test_what_a_signal_handler_raises_ends_only_the_waiting(make, on_alarm, erro
     assert scheduler.last_run("slow").status == "success"
 
 
-def test_an_interrupted_start_does_not_go_on_in_the_background(make, on_alarm):
-    from tests.facade.helpers import Door
-
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_an_interrupted_start_does_not_go_on_in_the_background(make, on_alarm, error):
     door = Door()
     door.may_open.clear()
     scheduler = make(door)
 
     def interrupt():
-        raise KeyboardInterrupt
+        raise error
 
     on_alarm(0.1, interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         scheduler.start()
     door.may_open.set()
     until(lambda: scheduler.state == "idle")
