@@ -344,8 +344,9 @@ class Core:
             return Release(tuple(attempts.releases.values())[:BATCH])
         if attempts.manuals:
             return RecordManual(tuple(attempts.manuals.values())[:BATCH])
-        if skips := self._race.slots.missed.ready(BATCH):
-            return Skip(skips)
-        if self._unlisted:
-            return Unfinished(tuple(islice(self._unlisted, BATCH)))
+        if self._race.unknown is None:  # else that comes first: its lease may be running
+            if skips := self._race.slots.missed.ready(BATCH):
+                return Skip(skips)
+            if self._unlisted:
+                return Unfinished(tuple(islice(self._unlisted, BATCH)))
         return self._race.next_claim(now, stopping=self._stopping.asked)

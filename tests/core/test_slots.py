@@ -1,0 +1,575 @@
+"""Which slots are due, caught up, missed, and what a broken schedule does."""
+
+from __future__ import annotations
+
+import pytest
+
+from anarchon._values import Claim, Skip
+from tests.core.harness import Story
+from tests.core.words import (
+    ME,
+    T0,
+    Once,
+    closed,
+    early,
+    free,
+    held,
+    job,
+    key,
+    lease,
+    ms,
+    won,
+)
+
+
+def claimed_slots(story: Story) -> list[tuple[str, float, str]]:
+    (call,) = story.all(Claim)[-1:]
+    return [(w.key.job, (w.key.slot_ms - T0) / 1000, w.reason) for w in call.wishes]
+
+
+# --- due --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_claimed_before_its_slot():
+    story = Story(job())
+    story.go(9.999)
+    assert story.wakeup() == pytest.approx(10)
+    assert not story.all(Claim)
+    story.go(10)
+    assert story.wakeup() == pytest.approx(10.01)
+
+
+def test_slots_are_the_schedules_whenever_the_instance_started():
+    story = Story(start=False)
+    story.jump(3.7)
+    story.core.add(job(every=5), story.now)
+    story.tick()
+    story.nothing_open()
+    for slot in (5, 10, 15):
+        story.go(slot)
+        story.until(Claim)
+        assert claimed_slots(story) == [("sync", slot, "scheduled")]
+        story.claimed(closed())
+
+
+def test_no_jobs_no_wake_up():
+    assert Story().wakeup() == float("inf")
+
+
+def test_a_one_off_is_claimed_once():
+    story = Story(job(schedule_at=10))
+    story.win(slot=10)
+    story.returns(lease("sync", 10))
+    story.settled()
+    assert story.wakeup() == float("inf")
+
+
+@pytest.mark.parametrize(("late", "reason"), [(10, "scheduled"), (10.001, "catch-up")])
+def test_a_slot_found_more_than_a_heartbeat_late_is_a_catch_up(late, reason):
+    story = Story(job(every=60, catch_up=3600), start=False)
+    story.until(Claim) if story.tick() == [] else story.nothing_open()
+    story.until(Claim)
+    story.claimed(closed())
+    story.jump(60 + late)
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 60, reason)]
+
+
+# --- catch-up -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("age", "window", "caught"),
+    [(0, 10, True), (9.999, 10, True), (10, 10, False), (0, 0, False), (59, 3600, True)],
+)
+def test_the_latest_slot_is_caught_up_inside_the_window(age, window, caught):
+    story = Story(start=False)
+    story.mono += age
+    story.core.add(job(every=60, catch_up=window), story.now)
+    story.tick()
+    story.nothing_open()
+    if caught:
+        story.until(Claim)
+        assert claimed_slots(story) == [("sync", 0, "catch-up")]
+    else:
+        assert story.wakeup() == pytest.approx(60)
+
+
+def test_only_the_latest_slot_is_caught_up():
+    story = Story(job(every=1, catch_up=3600))
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 0, "catch-up")]
+    story.claimed(closed())
+    story.go(1)
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 1, "scheduled")]
+
+
+def test_a_job_added_later_is_caught_up_and_asked_for():
+    story = Story()
+    story.go(7)
+    story.core.add(job(catch_up=3600), story.now)
+    story.tick()
+    assert story.lane.jobs == ("sync",)
+    story.nothing_open()
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 0, "catch-up")]
+
+
+def test_a_one_off_that_passed_is_caught_up():
+    story = Story(start=False)
+    story.jump(100)
+    story.core.add(job(schedule_at=50, catch_up=60), story.now)
+    story.tick()
+    story.nothing_open()
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 50, "catch-up")]
+
+
+def test_a_one_off_that_passed_too_long_ago_is_nothing():
+    story = Story(start=False)
+    story.jump(200)
+    story.core.add(job(schedule_at=50, catch_up=60), story.now)
+    story.tick()
+    story.nothing_open()
+    assert story.wakeup() == float("inf")
+
+
+# --- many passed -----------------------------------------------------------------------------------
+
+
+def test_after_a_long_sleep_only_the_latest_slot_is_claimed_and_one_record_covers_the_rest():
+    story = Story(job(catch_up=3600))
+    story.until(Claim)
+    story.claimed(closed())
+    story.jump(1005)
+    skip = story.until(Skip)
+    (wish,) = skip.wishes
+    assert (wish.key, wish.next_ms) == (key("sync", 990), ms(1000))
+    assert wish.detail == "not claimed in time; slots since 2027-01-15T08:00:10.000Z"
+    story.claimed(closed("missed", by=ME))
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 1000, "scheduled")]
+
+
+def test_when_even_the_latest_is_too_old_it_is_missed_as_well():
+    story = Story(job(every=60))
+    story.jump(175)
+    (wish,) = story.until(Skip).wishes
+    assert (wish.key, wish.next_ms) == (key("sync", 60), ms(120))
+    story.claimed(closed("missed", by=ME))
+    story.go(179)
+    assert not story.all(Claim)
+    story.go(180)
+    (wish,) = story.until(Skip).wishes
+    assert (wish.key, wish.next_ms, wish.detail) == (key("sync", 120), ms(180), "too late")
+
+
+def test_a_one_off_found_too_late_is_nothing():
+    story = Story(job(schedule_at=60))
+    story.jump(175)
+    assert story.wakeup() == float("inf")
+
+
+def test_a_sleep_costs_the_same_however_many_slots_it_skipped():
+    class Counting(Once):
+        asked = 0
+
+        def next_after_ms(self, t_ms):
+            Counting.asked += 1
+            return (t_ms // 100 + 1) * 100
+
+        def latest_ms(self, t_ms):
+            Counting.asked += 1
+            return t_ms // 100 * 100
+
+    story = Story(job(schedule=Counting(), catch_up=3600))
+    story.until(Claim)
+    story.claimed(closed())
+    Counting.asked = 0
+    story.jump(1_000_000)
+    assert Counting.asked <= 5
+
+
+# --- superseded ---------------------------------------------------------------------------------------
+
+
+def test_a_slot_that_found_no_worker_is_missed_when_the_next_is_due():
+    story = Story(job("a", schedule_at=10), job("b"), workers=1)
+    story.go(10)
+    story.until(Claim)
+    story.claimed_by_job(a=won(left=3600), b=free())
+    story.renewing_until_t(19.9)
+    assert not story.all(Skip)
+    story.renewing_until_t(20)
+    (wish,) = story.until(Skip).wishes
+    assert (wish.key, wish.next_ms, wish.detail) == (key("b", 10), ms(20), "no free worker")
+
+
+def test_a_claim_in_flight_when_the_next_slot_falls_due_decides_the_old_one():
+    story = Story(job())
+    story.go(10)
+    story.until(Claim)
+    story.jump(20)
+    assert story.lane.wishes[0].key == key("sync", 10)
+    story.claimed(won(left=60))
+    assert story.started() == [lease("sync", 10)]
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 20, "scheduled")]
+    assert not story.all(Skip)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"), [(free(), "not claimed in time"), (early(5), "not claimed in time")]
+)
+def test_a_claim_in_flight_that_wins_nothing_leaves_a_missed_slot(answer, why):
+    story = Story(job())
+    story.go(10)
+    story.until(Claim)
+    story.jump(20)
+    story.claimed(answer)
+    (wish,) = story.until(Skip).wishes
+    assert (wish.key, wish.next_ms, wish.detail) == (key("sync", 10), ms(20), why)
+
+
+@pytest.mark.parametrize("answer", [held(), closed()])
+def test_a_claim_in_flight_that_somebody_else_has_leaves_nothing(answer):
+    story = Story(job())
+    story.go(10)
+    story.until(Claim)
+    story.jump(20)
+    story.claimed(answer)
+    story.until(Claim)
+    assert not story.all(Skip)
+    assert story.notes() == []  # it was no longer waited for
+
+
+def test_a_claim_in_flight_for_a_removed_job_leaves_nothing():
+    story = Story(job())
+    story.go(10)
+    story.until(Claim)
+    story.core.remove("sync")
+    story.claimed(free())
+    assert story.wakeup() == float("inf")
+
+
+def test_a_one_off_whose_claim_wins_nothing_stays():
+    story = Story(job(schedule_at=10))
+    story.go(10)
+    story.until(Claim)
+    story.jump(50)
+    story.claimed(early(1))
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 10, "scheduled")]
+    assert not story.all(Skip)
+
+
+def test_many_missed_slots_are_closed_in_parts():
+    names = [f"j{n:03}" for n in range(600)]
+    story = Story(*(job(name) for name in names), workers=1)
+    story.jump(35)
+    sizes = []
+    while isinstance(story.lane, Skip):
+        sizes.append(len(story.lane.wishes))
+        story.claimed(closed("missed", by=ME))
+    assert sizes == [512, 88]
+
+
+# --- outages ----------------------------------------------------------------------------------------
+
+
+def unreachable(story: Story, until: float) -> None:
+    """Let time pass while no call is answered."""
+    while story.t < until:
+        if story.lane is not None:
+            story.fail()
+        elif story.keeper is not None:
+            story.fail(type(story.keeper))
+        else:
+            story.jump(min(story.wakeup(), until))
+
+
+def test_one_record_covers_the_slots_of_an_outage_and_names_the_first():
+    story = Story(job(catch_up=3600))
+    story.until(Claim)
+    story.claimed(closed())
+    story.go(10)
+    story.until(Claim)
+    unreachable(story, 65)
+    while story.lane is None:
+        story.jump(story.wakeup())
+    assert story.lane.wins == 0  # slot 10, which a newer one has overtaken
+    story.claimed(free())
+    (wish,) = story.until(Skip).wishes
+    assert (wish.key, wish.next_ms) == (key("sync", 50), ms(60))
+    assert wish.detail == "store unreachable; slots since 2027-01-15T08:00:10.000Z"
+    story.claimed(closed("missed", by=ME, detail=wish.detail))
+    assert [(seen.event, seen.slot) for seen in story.events()] == [("missed", 50)]
+    story.nothing_open()
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 60, "scheduled")]
+
+
+def test_the_record_of_an_outage_stands_alone_when_the_claim_before_it_was_answered_otherwise():
+    story = Story(job(catch_up=3600))
+    story.until(Claim)
+    story.claimed(closed())
+    story.go(10)
+    story.until(Claim)
+    unreachable(story, 65)
+    while story.lane is None:
+        story.jump(story.wakeup())
+    story.claimed(closed())
+    (wish,) = story.until(Skip).wishes
+    assert wish.key == key("sync", 50)
+    assert wish.detail == "store unreachable; slots since 2027-01-15T08:00:20.000Z"
+
+
+def test_slots_missed_before_an_outage_are_part_of_its_record():
+    story = Story(job("a", schedule_at=10), job("b"), workers=1)
+    story.go(10)
+    story.until(Claim)
+    story.claimed_by_job(a=won(left=3600), b=free())
+    story.renewing_until_t(20)
+    assert story.lane.wishes[0].detail == "no free worker"
+    unreachable(story, 55)
+    while not isinstance(story.lane, Skip):
+        story.jump(story.wakeup())
+    (wish,) = story.lane.wishes
+    assert wish.key == key("b", 40)
+    assert wish.detail == "store unreachable; slots since 2027-01-15T08:00:10.000Z"
+
+
+def test_a_single_slot_in_an_outage_is_named_alone():
+    story = Story(job(every=60, catch_up=3600))
+    story.until(Claim)
+    story.claimed(closed())
+    story.go(60)
+    story.until(Claim)
+    unreachable(story, 125)
+    while story.lane is None:
+        story.jump(story.wakeup())
+    story.claimed(free())
+    (wish,) = story.until(Skip).wishes
+    assert (wish.key, wish.detail) == (key("sync", 60), "not claimed in time")
+
+
+# --- schedules that fail -------------------------------------------------------------------------------
+
+
+class Moody(Once):
+    """A grid of ten seconds that raises while it is in a bad mood."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self.asked = 0
+
+    def next_after_ms(self, t_ms: int) -> int:
+        self._ask()
+        return (t_ms // 10_000 + 1) * 10_000
+
+    def latest_ms(self, t_ms: int) -> int:
+        self._ask()
+        return t_ms // 10_000 * 10_000
+
+    def _ask(self) -> None:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("bad"), "ValueError: bad"),
+        (SystemExit(3), "SystemExit: 3"),
+        (Unprintable(), "Unprintable"),
+    ],
+)
+def test_a_schedule_that_raises_suspends_its_own_job_and_is_told_of_once(error, text):
+    moody = Moody()
+    story = Story(job("moody", schedule=moody), job("fine"))
+    moody.error = error
+    for slot in range(10, 200, 10):
+        story.go(slot)
+        call = story.until(Claim)
+        assert ("fine" in [wish.key.job for wish in call.wishes]) is True
+        story.claimed(closed())
+    assert story.notes()[0] == ("schedule", "moody", text)
+    assert [note for note in story.notes() if note[0] == "schedule"] == [
+        ("schedule", "moody", text)
+    ]
+
+
+def test_a_suspended_job_is_asked_again_each_minute_and_goes_on():
+    moody = Moody(ValueError("bad"))
+    story = Story(job("moody", schedule=moody))
+    asked = moody.asked
+    assert story.wakeup() == pytest.approx(60)
+    story.go(59)
+    assert moody.asked == asked
+    story.go(60)
+    assert moody.asked == asked + 1
+    assert story.wakeup() == pytest.approx(120)
+    moody.error = None
+    story.go(120)
+    story.go(130)
+    story.until(Claim)
+    assert claimed_slots(story) == [("moody", 130, "scheduled")]
+    assert len(story.notes()) == 1
+    story.claimed(closed())
+    moody.error = ValueError("again")
+    story.go(140)
+    assert len(story.notes()) == 3  # taken, and the second trouble
+    assert story.notes()[-1] == ("schedule", "moody", "ValueError: again")
+
+
+def test_a_schedule_that_fails_when_its_slot_is_due_still_runs_that_slot():
+    moody = Moody()
+    story = Story(job("moody", schedule=moody))
+    moody.error = ValueError("bad")
+    story.go(10)
+    story.until(Claim)
+    assert claimed_slots(story) == [("moody", 10, "scheduled")]
+    story.claimed(closed())
+    moody.error = None
+    story.go(70)
+    story.go(80)
+    story.until(Claim)
+    assert claimed_slots(story) == [("moody", 80, "scheduled")]
+
+
+def test_a_suspended_job_that_is_removed_is_not_asked_again():
+    moody = Moody(ValueError("bad"))
+    story = Story(job("moody", schedule=moody))
+    story.core.remove("moody")
+    assert story.wakeup() == float("inf")
+
+
+def test_a_schedule_that_fails_while_catching_up_still_has_its_next_slot():
+    class Half(Moody):
+        def latest_ms(self, t_ms: int) -> int:
+            raise ValueError("only forwards")
+
+    story = Story(job("half", schedule=Half(), catch_up=3600))
+    story.go(10)
+    story.until(Claim)
+    assert claimed_slots(story) == [("half", 10, "scheduled")]
+    story.claimed(closed())
+    story.go(65)
+    story.jump(65)
+    assert [note[0] for note in story.notes()].count("schedule") == 1
+
+
+def test_a_schedule_that_forgets_the_past_after_a_long_sleep_runs_what_was_due():
+    class Forgetful(Moody):
+        def latest_ms(self, t_ms: int) -> None:
+            return None
+
+    story = Story(job("moody", schedule=Forgetful()))
+    story.jump(15)
+    story.until(Claim)
+    story.claimed(closed())
+    story.jump(45)
+    story.until(Skip | Claim)
+    assert story.all(Claim)[0].wishes[0].key == key("moody", 10)
+
+
+# --- jobs that come and go -------------------------------------------------------------------------------
+
+
+def test_a_replaced_job_keeps_its_run_and_has_new_slots():
+    story = Story(job())
+    run = story.win()
+    story.core.add(job(every=25), story.now)
+    story.tick()
+    story.nothing_open()
+    story.returns(run)
+    story.settled()
+    assert [seen.event for seen in story.events()] == ["success"]
+    story.go(25)
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 25, "scheduled")]
+
+
+def test_a_replaced_job_keeps_the_fence_it_has_seen():
+    story = Story(job())
+    story.go(10)
+    story.until(Claim)
+    story.claimed(won(fence=99))
+    story.core.add(job(), story.now)
+    story.tick()
+    story.nothing_open()
+    story.go(20)
+    (wish,) = story.until(Claim).wishes
+    assert wish.fence_seen == 99
+
+
+def test_the_highest_fence_seen_is_what_counts():
+    story = Story(job())
+    for slot, fence, seen in [(10, 50, 0), (20, 40, 50), (30, 60, 50), (40, 61, 60)]:
+        story.go(slot)
+        (wish,) = story.until(Claim).wishes
+        assert wish.fence_seen == seen
+        story.claimed(won(fence=fence))
+        story.returns(lease("sync", slot))
+        story.settled()
+
+
+def test_a_job_replaced_while_its_run_goes_on_is_not_caught_up_with_it():
+    story = Story(job(every=600, catch_up=3600))
+    story.until(Claim)
+    story.claimed(won())
+    story.core.add(job(every=600, catch_up=3600), story.now)
+    story.tick()
+    story.nothing_open()
+    story.renewing_until_t(601)
+    assert not story.all(Skip)
+    assert len(story.all(Claim)) == 2
+
+
+def test_a_removed_job_is_neither_scheduled_nor_watched_and_its_run_goes_on():
+    story = Story(job("a"), job("b"))
+    story.go(10)
+    story.until(Claim)
+    story.claimed_by_job(a=won(), b=held())
+    assert story.core.remove("a")
+    assert story.core.remove("b")
+    assert not story.core.remove("b")
+    story.renewing_until_t(45)
+    assert len(story.all(Claim)) == 1
+    story.returns(lease("a", 10))
+    story.settled()
+    assert [seen.event for seen in story.events()] == ["success"]
+    assert story.wakeup() == float("inf")
+
+
+def test_a_removed_job_leaves_no_missed_slots():
+    story = Story(job("a"), job("b"), workers=1)
+    story.go(10)
+    story.until(Claim)
+    story.claimed_by_job(a=won(left=3600), b=free())
+    story.core.remove("b")
+    story.renewing_until_t(19)
+    story.go(20)
+    assert not story.all(Skip)
+
+
+def test_a_removed_job_that_is_added_again_begins_anew():
+    story = Story(job())
+    story.go(10)
+    story.until(Claim)
+    story.claimed(closed())
+    story.core.remove("sync")
+    story.go(35)
+    story.core.add(job(), story.now)
+    story.tick()
+    story.nothing_open()
+    story.go(40)
+    story.until(Claim)
+    assert claimed_slots(story) == [("sync", 40, "scheduled")]
