@@ -8,7 +8,7 @@ import pytest
 
 from .._values import Closed, Held, Lost, Recorded, Released, Waiting, Won
 from ..errors import ConfigurationError
-from .bench import Contract
+from .bench import Contract, same
 
 if TYPE_CHECKING:
     from .._values import Renewed
@@ -106,7 +106,7 @@ class Releases(Contract):
     def test_it_waits(self, bench: Bench) -> None:
         """Interrupted, as history shows it."""
         bench.claim(0)
-        assert bench.release(0, error="Aborted: stop") == Released(bench.lease(0))
+        assert same(bench.release(0, error="Aborted: stop"), Released(bench.lease(0)))
         (run,) = bench.history()
         assert (run.status, run.detail, run.error) == (
             "interrupted",
@@ -119,23 +119,23 @@ class Releases(Contract):
         """Until somebody has it."""
         bench.claim(0)
         bench.release(0)
-        assert bench.release(0) == Released(bench.lease(0))
+        assert same(bench.release(0), Released(bench.lease(0)))
         bench.claim(0, by="b", wants=2)
-        assert bench.release(0) == Lost(bench.lease(0))
+        assert same(bench.release(0), Lost(bench.lease(0)))
         assert bench.open_run().owner == "b"
 
     def test_nobody_else_s(self, bench: Bench) -> None:
         """Nor another attempt, nor one that isn't there, nor one that is closed."""
-        assert bench.release(0) == Lost(bench.lease(0))
+        assert same(bench.release(0), Lost(bench.lease(0)))
         bench.claim(0)
-        assert bench.release(0, by="b") == Lost(bench.lease(0))
-        assert bench.release(0, 2) == Lost(bench.lease(0, 2))
+        assert same(bench.release(0, by="b"), Lost(bench.lease(0)))
+        assert same(bench.release(0, 2), Lost(bench.lease(0, 2)))
         assert bench.open_run().state == "running"
         bench.release(0)
-        assert bench.release(0, by="b") == Lost(bench.lease(0))
+        assert same(bench.release(0, by="b"), Lost(bench.lease(0)))
         bench.claim(0, wants=2)
         bench.finish(0, 2)
-        assert bench.release(0, 1) == Lost(bench.lease(0))
+        assert same(bench.release(0, 1), Lost(bench.lease(0)))
 
     def test_it_hands_over_after_the_lease_s_end(self, bench: Bench) -> None:
         """As long as nobody took over."""
@@ -147,7 +147,7 @@ class Releases(Contract):
         """Its owner gave it up."""
         bench.claim(0)
         bench.release(0)
-        assert bench.finish(0) == Lost(bench.lease(0))
+        assert same(bench.finish(0), Lost(bench.lease(0)))
         assert bench.open_run().state == "waiting"
 
     def test_a_cancelled_run_is_closed(self, bench: Bench) -> None:
@@ -155,7 +155,7 @@ class Releases(Contract):
         bench.claim(0)
         bench.any.cancel(bench.key(0))
         for _ in range(2):
-            assert bench.release(0) == Recorded(bench.lease(0), "interrupted", "cancelled")
+            assert same(bench.release(0), Recorded(bench.lease(0), "interrupted", "cancelled"))
         assert bench.told() == [(0, 1, "interrupted", "cancelled")]
         assert isinstance(bench.claim(0, by="b", wants=2), Closed)
 
@@ -166,7 +166,7 @@ class Releases(Contract):
         bench.claim(0, wants=2, budget=2)
         for _ in range(2):
             answer = bench.release(0, 2, counted=True, error="E: lost")
-            assert answer == Recorded(bench.lease(0, 2), "failed", None)
+            assert same(answer, Recorded(bench.lease(0, 2), "failed", None))
         assert bench.history()[0].error == "runner died 2 times: E: lost"
         assert [row[2] for row in bench.told()] == ["failed", "interrupted"]
 
@@ -180,7 +180,7 @@ class Releases(Contract):
     def test_a_counted_one_without_a_budget_is_lost(self, bench: Bench) -> None:
         """It never reads failed."""
         bench.claim(0, budget=0)
-        assert bench.release(0, counted=True) == Recorded(bench.lease(0), "lost", "runner died")
+        assert same(bench.release(0, counted=True), Recorded(bench.lease(0), "lost", "runner died"))
 
 
 class Saves(Contract):
@@ -250,7 +250,7 @@ class Cancels(Contract):
         assert bench.any.cancel(bench.key(0))
         assert bench.any.cancel(bench.key(0))
         assert isinstance(bench.claim(0, by="b"), Held)
-        assert bench.finish(0) == Recorded(bench.lease(0), "success", None)
+        assert same(bench.finish(0), Recorded(bench.lease(0), "success", None))
 
     def test_what_is_not_open_can_not_be(self, bench: Bench) -> None:
         """Nothing is recorded by asking."""

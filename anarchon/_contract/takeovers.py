@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .._values import Closed, Held, Released, Suspect, Waiting, Won
-from .bench import Contract
+from .bench import Contract, same
 
 if TYPE_CHECKING:
     from .._values import Answer
@@ -333,20 +333,20 @@ class Handovers(TakeoverBase):
         """An old copy of the claim that won attempt 1 must not win attempt 2."""
         self.wait(bench)
         for by in ("a", "b"):
-            assert bench.claim(0, by=by, wants=attempt) == Waiting(bench.key(0), 1)
+            assert same(bench.claim(0, by=by, wants=attempt), Waiting(bench.key(0), 1))
 
     def test_a_pause_stops_a_hand_over(self, bench: Bench) -> None:
         """It waits."""
         self.wait(bench)
         bench.backend.pause("job", duration_ms=None)
-        assert bench.claim(0, by="b", wants=2) == Waiting(bench.key(0), 1)
+        assert same(bench.claim(0, by="b", wants=2), Waiting(bench.key(0), 1))
         bench.backend.resume("job")
         assert isinstance(bench.claim(0, by="b", wants=2), Won)
 
     def test_a_hand_over_needs_a_win(self, bench: Bench) -> None:
         """And uses it up."""
         self.wait(bench)
-        assert bench.claim(0, by="b", wants=2, wins=0) == Waiting(bench.key(0), 1)
+        assert same(bench.claim(0, by="b", wants=2, wins=0), Waiting(bench.key(0), 1))
         wishes = (bench.wish(0, wants=2), bench.wish(0, job="other"))
         answers = bench.claims(*wishes, by="b", wins=1).answers
         assert [type(answer).__name__ for answer in answers] == ["Won", "Free"]

@@ -104,7 +104,7 @@ class Witnesses(TakeoverBase):
 
     def test_floats_cost_no_heartbeat(self, dead: Bench) -> None:
         """A claim that was timed exactly is not refused for a float's last digit."""
-        seen = 0.1 + 0.2
+        seen = 5.001  # 5.001 + 27 - 5.001 is a little less than 27
         pace = dead.pace()._replace(sent=seen + dead.witness_ms / 1000, steady_ms=0)
         wish = dead.wish(0, wants=2, beat=0)._replace(first_seen=seen)
         assert isinstance(dead.claims(wish, by="b", pace=pace).answers[0], Won)

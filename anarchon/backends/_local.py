@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         Status,
         Wish,
     )
-    from ._operations import Rows
+    from ._rows import Rows
 
 T = TypeVar("T")
 CHECKPOINT_BYTES = 64 * 1024

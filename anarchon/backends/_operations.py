@@ -7,7 +7,7 @@ nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from .._texts import clean
 from .._values import (
@@ -40,11 +40,11 @@ from ._rules_claim import claim_known, claim_new
 from ._storable import is_sound, is_storable, names, printable, printable_owner, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from .._values import Answer, OpenRun, Result, Run, RunKey, Settlement, SkipWish, Status, Wish
+    from ._rows import Rows
     from ._rules import (
-        Ending,
         Moment,
         RunState,
         Step,
@@ -55,85 +55,7 @@ if TYPE_CHECKING:
 NAMED_OPEN = 10  # how many other open runs of a job a reply names
 TRIM_AT_ONCE = 100  # how many runs one closing may remove, so that every call stays short
 
-Position = tuple[int, str, str, int]  # slot, job, manual, attempt: the order of history
-
-
-class Rows(Protocol):
-    """What is kept, read and written inside one transaction."""
-
-    def run(self, key: RunKey) -> RunState | None:
-        """Return what is kept of a run."""
-        ...
-
-    def open_runs(self, job: str) -> Sequence[RunState]:
-        """Return the running and waiting runs of a job's slots, oldest slot first."""
-        ...
-
-    def has_newer(self, job: str, slot_ms: int, until_ms: int) -> bool:
-        """Whether a slot after `slot_ms` and not after `until_ms` is recorded."""
-        ...
-
-    def put(self, run: RunState) -> None:
-        """Insert or replace a run."""
-        ...
-
-    def extend(self, run: RunState) -> None:
-        """Replace the lease of a run, and nothing else."""
-        ...
-
-    def job(self, name: str) -> JobState:
-        """Return what is kept of a job; of an unknown one, the defaults."""
-        ...
-
-    def put_job(self, name: str, job: JobState) -> None:
-        """Insert or replace a job."""
-        ...
-
-    def paused_until(self) -> int:
-        """Return until when every job is paused, 0 for not at all."""
-        ...
-
-    def put_paused(self, until_ms: int) -> None:
-        """Pause every job until then."""
-        ...
-
-    def attempt(self, key: RunKey, attempt: int) -> AttemptRow | None:
-        """Return a line of history."""
-        ...
-
-    def open_attempt(self, row: AttemptRow) -> None:
-        """Add a line of history."""
-        ...
-
-    def end_attempt(self, key: RunKey, attempt: int, ending: Ending) -> None:
-        """Change a line of history, if it is there."""
-        ...
-
-    def checkpoint(self, key: RunKey) -> str | None:
-        """Return the checkpoint of a run."""
-        ...
-
-    def put_checkpoint(self, key: RunKey, value: str | None) -> None:
-        """Replace the checkpoint of a run, or remove it."""
-        ...
-
-    def oldest(self, job: str, *, skips: bool) -> Iterable[RunState]:
-        """Return closed or manual runs, oldest first: the skipped ones, or all others."""
-        ...
-
-    def count_attempts(self, key: RunKey) -> int:
-        """Return how many lines of history a run has."""
-        ...
-
-    def remove(self, key: RunKey) -> None:
-        """Remove a run with all its lines and its checkpoint."""
-        ...
-
-    def lines(
-        self, job: str | None, before: Position | None, wanted: tuple[str, ...]
-    ) -> Iterable[AttemptRow]:
-        """Return lines older than `before`, newest first; `wanted`: these statuses only."""
-        ...
+Kind = tuple[str, bool]  # a part of history: of this job, the skips or all else
 
 
 # --- claim and skip ---------------------------------------------------------------
@@ -153,6 +75,7 @@ def claim(
     others: list[OpenRun] = []
     closed: list[Run] = []
     touched: set[RunKey] = set()
+    worn: set[Kind] = set()
     for wish, before, fits in zip(wishes, known, sound, strict=True):
         if not fits:
             answers.append(refusal(wish.key))
@@ -161,10 +84,11 @@ def claim(
         touched.add(wish.key)
         step, rest = _judge(rows, run, wish, ask, Facts(JobState(), paused, wins))
         wins -= step.starts
-        _apply(rows, step, now)
+        worn |= _apply(rows, step)
         answers.append(_complete(rows, step, run, owner))
         others += [open_run(other, owner, now) for other in rest[:NAMED_OPEN]]
         closed += [_record(rows, other) for other in step.also]
+    _trim(rows, worn, now)
     return Claims(tuple(answers), tuple(others), tuple(closed), now.wall_ms)
 
 
@@ -190,6 +114,7 @@ def skip(rows: Rows, now: Moment, wishes: Sequence[SkipWish], owner: Owner, pace
     """Close slots as missed where nobody has them and the next one is due."""
     ask = Ask(printable_owner(owner), now, pace)
     answers: list[Answer] = []
+    worn: set[Kind] = set()
     for wish in wishes:
         if not is_storable(wish.key):
             answers.append(refusal(wish.key))
@@ -197,8 +122,9 @@ def skip(rows: Rows, now: Moment, wishes: Sequence[SkipWish], owner: Owner, pace
         run = rows.run(wish.key)
         wish = wish._replace(detail=clean(wish.detail))  # noqa: PLW2901 - the same wish, printable
         step = ends.skip(run, wish, ask, rows.job(wish.key.job))
-        _apply(rows, step, now)
+        worn |= _apply(rows, step)
         answers.append(_complete(rows, step, run, owner))
+    _trim(rows, worn, now)
     asked = {wish.key for wish in wishes}
     others = [
         open_run(run, owner, now)
@@ -214,19 +140,22 @@ def _complete(rows: Rows, step: Step[Answer], before: RunState | None, owner: Ow
     if isinstance(answer, Won) and before is not None:
         return answer._replace(checkpoint=rows.checkpoint(answer.key))
     if isinstance(answer, Closed) and run is not None and run.decided_by == owner.token:
-        row = rows.attempt(run.key, run.attempt)
-        return answer._replace(run=None if row is None else public_run(row))
+        return answer._replace(run=_public(rows, run))
     return answer
 
 
 def _record(rows: Rows, step: Step[Closed]) -> Run:
     assert step.run is not None
-    row = rows.attempt(step.run.key, step.run.attempt)
-    return public_run(row or _bare_row(step.run))
+    return _public(rows, step.run)
 
 
-def _bare_row(run: RunState) -> AttemptRow:
-    return AttemptRow(run.key, run.attempt, run.status or "lost", run.detail, "scheduled", None)
+def _public(rows: Rows, run: RunState) -> Run:
+    """Return the record of a closed run, also when its line of history is gone."""
+    row = rows.attempt(run.key, run.attempt)
+    if row is None:
+        status = run.status or "lost"
+        row = AttemptRow(run.key, run.attempt, status, run.detail, "scheduled", None)
+    return public_run(row)
 
 
 # --- the ends ---------------------------------------------------------------------
@@ -242,14 +171,16 @@ def settle(
     """Finish, release or record these results, whichever `judge` says."""
     ask = Ask(printable_owner(owner), now, Pace(0.0))
     answers: list[Settlement] = []
+    worn: set[Kind] = set()
     for result in results:
         key = result.key
         if not is_storable(key):
             answers.append(Lost(Lease(key, result.attempt)))
             continue
         step = judge(rows.run(key), printable(result), ask, rows.job(key.job))
-        _apply(rows, step, now)
+        worn |= _apply(rows, step)
         answers.append(step.answer)
+    _trim(rows, worn, now)
     return Settled(tuple(answers), now.wall_ms)
 
 
@@ -281,7 +212,7 @@ def cancel(rows: Rows, now: Moment, key: RunKey) -> bool:
     if not is_storable(key):
         return False
     step = ends.cancel(rows.run(key), Ask(Owner("", ""), now, Pace(0.0)))
-    _apply(rows, step, now)
+    _trim(rows, _apply(rows, step), now)
     return step.answer
 
 
@@ -334,25 +265,26 @@ def history(
 # --- writing ----------------------------------------------------------------------
 
 
-def _apply(rows: Rows, step: Step[object], now: Moment) -> None:
-    for other in step.also:
-        _apply(rows, other, now)
+def _apply(rows: Rows, step: Step[object]) -> set[Kind]:
+    """Write what was decided, and return which parts of history may have grown too long."""
+    worn = {kind for other in step.also for kind in _apply(rows, other)}
     run = step.run
     if run is None:
-        return
+        return worn
     if step.extends:
         rows.extend(run)
-        return
+        return worn
     rows.put(run)
     if step.ending is not None:
         rows.end_attempt(run.key, step.ended, step.ending)
     if step.opened is not None:
         rows.open_attempt(step.opened)
         _count(rows, run)
-    if run.state == "closed":
-        if step.opened is None:
-            rows.put_checkpoint(run.key, None)
-        _trim(rows, run.key.job, now, skips=run.status == "skipped")
+    if run.state != "closed":
+        return worn
+    if step.opened is None:
+        rows.put_checkpoint(run.key, None)
+    return worn | {(run.key.job, run.status == "skipped")}
 
 
 def _count(rows: Rows, run: RunState) -> None:
@@ -368,29 +300,37 @@ def _count(rows: Rows, run: RunState) -> None:
     rows.put_job(run.key.job, counted)
 
 
-def _trim(rows: Rows, name: str, now: Moment, *, skips: bool) -> None:
+def _trim(rows: Rows, worn: set[Kind], now: Moment) -> None:
     """Remove what history need not keep: whole closed runs, oldest first.
 
-    The floor rises with every slot removed, so that it can't be claimed again. A manual
-    run leaves no mark there: its slot is only the time at which it was asked for.
+    It comes last in an operation, whose answers may be about what is removed. The floor
+    rises with every slot removed, so that it can't be claimed again. A manual run leaves
+    no mark there: its slot is only the time at which it was asked for.
     """
-    job = rows.job(name)
-    had = job.skips if skips else job.records
-    kept = ends.KEPT_SKIPS if skips else ends.KEPT_RECORDS
-    count = had
-    worn: list[RunKey] = []
+    for name, skips in worn:
+        job = rows.job(name)
+        count, keys = _worn(rows, name, job, now, skips=skips)
+        for key in keys:
+            rows.remove(key)
+        if keys:
+            floor_ms = max([job.floor_ms, *(key.slot_ms for key in keys if not key.manual)])
+            job = job._replace(floor_ms=floor_ms)
+            rows.put_job(name, job._replace(skips=count) if skips else job._replace(records=count))
+
+
+def _worn(
+    rows: Rows, name: str, job: JobState, now: Moment, *, skips: bool
+) -> tuple[int, list[RunKey]]:
+    """Return the runs of a job to remove, and how many lines are left without them."""
+    count, kept = (job.skips, ends.KEPT_SKIPS) if skips else (job.records, ends.KEPT_RECORDS)
+    keys: list[RunKey] = []
     for run in rows.oldest(name, skips=skips):
         if not ends.may_trim(run, now):
             continue
         lines = rows.count_attempts(run.key)
         few = count - lines < ends.KEPT_ALWAYS
-        if few or len(worn) == TRIM_AT_ONCE or not ends.is_worn(run, now, count, kept):
+        if few or len(keys) == TRIM_AT_ONCE or not ends.is_worn(run, now, count, kept):
             break
-        worn.append(run.key)
+        keys.append(run.key)
         count -= lines
-    for key in worn:
-        rows.remove(key)
-    if worn:
-        floor_ms = max([job.floor_ms, *(key.slot_ms for key in worn if not key.manual)])
-        job = job._replace(floor_ms=floor_ms)
-        rows.put_job(name, job._replace(skips=count) if skips else job._replace(records=count))
+    return count, keys

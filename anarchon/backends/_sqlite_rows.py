@@ -2,7 +2,7 @@
 
 Each method is one statement, answered by one index: the cost of a claim doesn't grow with
 the history. Names, slots and texts are parameters, never part of a statement. What each
-method does is said in `_operations.Rows`.
+method does is said in `_rows.Rows`.
 """
 # ruff: noqa: S608  (statements are put together from the constants of this module alone)
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
-    from ._operations import Position
+    from ._rows import Position
     from ._rules import Ending
 
 TABLES = (

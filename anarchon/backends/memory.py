@@ -14,7 +14,7 @@ from ._rules import JobState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ._operations import Position
+    from ._rows import Position
     from ._rules import AttemptRow, Ending, Moment, RunState
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class MemoryBackend(LocalBackend):
 
 
 class MemoryRows:
-    """The rows of a store, in dicts; see `_operations.Rows` for what each method does."""
+    """The rows of a store, in dicts; see `_rows.Rows` for what each method does."""
 
     def __init__(self) -> None:
         self._runs: dict[RunKey, RunState] = {}
