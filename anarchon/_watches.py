@@ -76,6 +76,7 @@ class Watches:
         self._settings = settings
         self._rng = rng
         self._runs: dict[RunKey, Watch] = {}
+        self._jobs: dict[str, set[RunKey]] = {}  # what is watched, by job
         self._regular = inf  # the look that each heartbeat brings
         self._at_end = inf  # the look just after the earliest lease end
 
@@ -90,6 +91,7 @@ class Watches:
         watch = self._runs.get(run.key)
         if watch is None:
             watch = self._runs[run.key] = Watch(run.key, received)
+            self._jobs.setdefault(run.key.job, set()).add(run.key)
         margin = max(run.lease_ms / 10_000, 0.25)
         watch.see(run, received, margin, agrees=agrees)
         if run.state == "running" and run.left_ms > 0:
@@ -98,7 +100,11 @@ class Watches:
 
     def forget(self, key: RunKey) -> None:
         """Stop watching this run."""
-        self._runs.pop(key, None)
+        if self._runs.pop(key, None) is not None:
+            keys = self._jobs[key.job]
+            keys.discard(key)
+            if not keys:
+                del self._jobs[key.job]
 
     def forget_job(
         self, name: str, except_for: Iterable[RunKey] = (), known_by: float = inf
@@ -108,14 +114,14 @@ class Watches:
         `known_by`: when the question was sent. What was heard of later may be news to
         its answer, so that stays watched.
         """
-        kept = set(except_for)
-        for key, watch in list(self._runs.items()):
-            if key.job == name and key not in kept and watch.told_at <= known_by:
-                del self._runs[key]
+        for key in self._jobs.get(name, set()).difference(except_for):
+            if self._runs[key].told_at <= known_by:
+                self.forget(key)
 
     def clear(self) -> None:
         """Stop watching."""
         self._runs.clear()
+        self._jobs.clear()
         self._regular = self._at_end = inf
 
     def ready(self, mono: float) -> list[Watch]:
@@ -131,7 +137,7 @@ class Watches:
 
     def jobs(self) -> tuple[str, ...]:
         """Return the jobs that have a watched run."""
-        return tuple(sorted({key.job for key in self._runs}))
+        return tuple(sorted(self._jobs))
 
     # --- looks ---
 
@@ -162,7 +168,7 @@ class Watches:
         if looked.others == 0:
             for key, watch in list(self._runs.items()):
                 if watch.told_at <= sent:  # else it is younger than this answer
-                    del self._runs[key]
+                    self.forget(key)
         elif looked.next_end_ms is not None:
             end = received + looked.next_end_ms / 1000 + JUST_AFTER
             self._at_end = min(self._at_end, end)
