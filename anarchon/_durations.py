@@ -81,7 +81,7 @@ def _text_ms(text: str, what: str) -> int:
 
 
 def _number_ms(seconds: float, what: str, *, exact: bool) -> int:
-    if isnan(seconds):
+    if isinstance(seconds, float) and isnan(seconds):
         raise ConfigurationError(f"{what}: {seconds!r} is not a number; {_FORMS}")
     if not 0 <= seconds <= MAXIMUM_MS:
         # Far outside in any unit: the range check says so, and nothing overflows here.

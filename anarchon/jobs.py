@@ -246,7 +246,7 @@ def _limit(value: object, what: str) -> float | None:
 def _attempts(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_ATTEMPTS:
         raise ConfigurationError(
-            f"{what}: {shown(value)} is not a number of attempts; give 1 or more"
+            f"{what}: {shown(value)} is not a number of attempts; give 1 to {_MOST_ATTEMPTS}"
         )
     return value
 
