@@ -8,6 +8,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from ._sqlite_forks import inside
+
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator
@@ -87,7 +89,12 @@ def patiently(attempt: Callable[[], T], deadline: float) -> T:
 def _nap(longest: float) -> None:
     from random import uniform
 
-    time.sleep(uniform(longest / 4, longest))
+    was_inside = inside.leave()
+    try:
+        time.sleep(uniform(longest / 4, longest))
+    finally:
+        if was_inside:
+            inside.come_back()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import BackendError
 from . import _sqlite_files as files
+from ._sqlite_forks import inside
 from ._sqlite_rows import TABLES, ReadOnlyRows, SqliteRows
 from .base import FORMAT_VERSION
 
@@ -56,9 +57,10 @@ class Link:
         self._doomed = False
         self._file: tuple[int, int] | None = None
         # No time-out and no transactions of the driver's own: who waits, and how, is said here.
-        self._connection = sqlite3.connect(
-            path, timeout=0, isolation_level=None, check_same_thread=False
-        )
+        with inside:
+            self._connection = sqlite3.connect(
+                path, timeout=0, isolation_level=None, check_same_thread=False
+            )
         self._synchronous = synchronous
 
     def __del__(self) -> None:
@@ -78,7 +80,7 @@ class Link:
             GRAVEYARD.append(self._connection)
         elif self._lock.acquire(blocking=False):
             try:
-                with suppress(Exception):
+                with suppress(Exception), inside:
                     self._connection.close()
             finally:
                 self._lock.release()
@@ -90,7 +92,7 @@ class Link:
         import sqlite3
 
         try:
-            with self._lock:
+            with self._lock, inside:
                 return work(self)
         except sqlite3.Error:
             self._doomed = True
@@ -152,6 +154,10 @@ class Link:
 
     def prepare(self, deadline: float) -> None:
         """Create the tables where they are missing; any number of processes may do so at once."""
+        with inside:
+            self._make_ready(deadline)
+
+    def _make_ready(self, deadline: float) -> None:
         ready = self.has_tables(deadline)
         if ready:
             files.patiently(self._use_log, deadline)
