@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from anarchon._values import Claim, Look, Renew
 from tests.core.stage import MONO0, Stage
-from tests.core.words import held, key, lease, won
+from tests.core.words import T0, held, key, lease, won
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,3 +120,15 @@ class Story(Stage):
                 self.mono = MONO0 + at
                 self.tick()
         self.go(t)
+
+    def until_keeper_or(self, t: float) -> None:
+        """Let time pass until the keeper has a call, at most until `t`."""
+        while self.keeper is None and (at := self.wakeup()) <= t:
+            self.mono = MONO0 + at
+            self.tick()
+
+
+def claimed_slots(story: Story) -> list[tuple[str, float, str]]:
+    """Return job, slot and reason of what the last claim named."""
+    (call,) = story.all(Claim)[-1:]
+    return [(w.key.job, (w.key.slot_ms - T0) / 1000, w.reason) for w in call.wishes]

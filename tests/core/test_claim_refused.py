@@ -24,7 +24,7 @@ from tests.core.words import (
     won,
 )
 
-# --- closed -----------------------------------------------------------------------
+# --- closed -------------------------------------------------------------------
 
 
 def test_closed_by_somebody_else_is_forgotten():
@@ -91,7 +91,7 @@ def test_what_i_finished_is_not_told_of_again():
     assert [seen.event for seen in story.events()] == ["success"]
 
 
-# --- suspect ----------------------------------------------------------------------
+# --- suspect ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("agrees", [True, False])
@@ -142,7 +142,7 @@ def test_a_slot_blocked_by_a_run_of_our_own_is_claimed_again_when_that_has_ended
     assert wish.key == key("sync", 120)
 
 
-# --- free, early, missing ---------------------------------------------------------
+# --- free, early, missing -----------------------------------------------------
 
 
 def test_free_stays_pending_and_is_claimed_in_the_next_round():
@@ -211,7 +211,7 @@ def test_missing_of_a_removed_job_is_forgotten():
     assert story.wakeup() == float("inf")
 
 
-# --- other open runs, no reply ------------------------------------------------------
+# --- other open runs, no reply ------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [won(), held(), closed(), free(), early(5), waiting()])

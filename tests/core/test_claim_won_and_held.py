@@ -20,7 +20,7 @@ from tests.core.words import (
     won,
 )
 
-# --- won --------------------------------------------------------------------------
+# --- won ----------------------------------------------------------------------
 
 
 def test_won_runs_the_handler_and_tells_of_it():
@@ -107,7 +107,7 @@ def test_a_win_before_its_slot_by_the_stores_clock_waits_the_rest():
     assert story.started() == [lease("sync", 10)]
 
 
-# --- held -------------------------------------------------------------------------
+# --- held ---------------------------------------------------------------------
 
 
 def test_held_makes_a_backup_that_looks_once_per_heartbeat():
@@ -223,7 +223,7 @@ def test_what_is_mine_and_held_here_is_not_claimed_again():
     assert len(story.all(Claim)) == 1
 
 
-# --- waiting ----------------------------------------------------------------------
+# --- waiting ------------------------------------------------------------------
 
 
 def test_waiting_is_claimed_at_once():

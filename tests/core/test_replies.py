@@ -30,7 +30,7 @@ from tests.core.words import (
     won,
 )
 
-# --- lost ---------------------------------------------------------------------------
+# --- lost ---------------------------------------------------------------------
 
 
 def test_lost_on_renewal_aborts_and_makes_a_backup():
@@ -120,7 +120,7 @@ def test_what_the_store_kept_is_what_is_told():
     assert story.events() == [("interrupted", "sync", 10, 1, "cancelled")]
 
 
-# --- no reply -----------------------------------------------------------------------
+# --- no reply -----------------------------------------------------------------
 
 
 def test_no_reply_to_renew_gives_no_credit():
@@ -173,7 +173,7 @@ def test_no_reply_to_an_end_is_repeated_until_answered_and_renewed_meanwhile(kin
     assert len(story.events()) == 1
 
 
-# --- skip -----------------------------------------------------------------------------
+# --- skip ---------------------------------------------------------------------
 
 
 def saturated(*names: str) -> Story:
@@ -252,7 +252,7 @@ def test_an_early_answer_about_a_slot_that_is_gone_does_not_matter():
     assert story.lane is None
 
 
-# --- open runs ------------------------------------------------------------------------
+# --- open runs ----------------------------------------------------------------
 
 
 def test_open_runs_found_at_start_are_watched_and_taken_over():
@@ -316,7 +316,7 @@ def test_a_settled_answer_for_nobody_here_is_ignored():
     assert [seen.job for seen in story.events()] == ["a"]
 
 
-# --- what overtook a reply ---------------------------------------------------------------
+# --- what overtook a reply ----------------------------------------------------
 
 
 def test_a_look_does_not_forget_what_was_heard_of_while_it_was_on_its_way():

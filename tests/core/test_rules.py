@@ -33,7 +33,7 @@ from tests.core.words import (
     won,
 )
 
-# --- self-fence -----------------------------------------------------------------------
+# --- self-fence ---------------------------------------------------------------
 
 
 def test_the_fence_comes_before_a_renewal_when_the_process_was_frozen():
@@ -128,7 +128,7 @@ def test_all_leases_are_renewed_once_per_heartbeat():
     assert at == [610.01, 620.01, 630.01, 640.01]
 
 
-# --- unable to reach the store, then able again ------------------------------------------
+# --- unable to reach the store, then able again -------------------------------
 
 
 def test_unfenced_after_an_outage_it_renews_though_the_lease_has_ended():
@@ -190,7 +190,7 @@ def test_slots_due_in_an_outage_are_claimed_late():
     assert story.started() == [lease("sync", 60)]
 
 
-# --- one handler of a run in this process ---------------------------------------------------
+# --- one handler of a run in this process -------------------------------------
 
 
 def test_a_run_whose_earlier_attempt_still_lives_here_is_not_claimed():
@@ -224,7 +224,7 @@ def test_a_slot_whose_handler_still_lives_here_is_not_claimed():
     story.returns(run)
 
 
-# --- timeout, abandon ------------------------------------------------------------------------
+# --- timeout, abandon ---------------------------------------------------------
 
 
 def test_after_a_timeout_the_first_result_is_final():
@@ -289,7 +289,7 @@ def test_a_run_for_which_no_thread_could_be_had_is_handed_over():
     assert story.events() == [("interrupted", "sync", 600, 1, "handed over")]
 
 
-# --- saturated -----------------------------------------------------------------------------
+# --- saturated ----------------------------------------------------------------
 
 
 def test_a_saturated_instance_looks_at_all_its_jobs_every_heartbeat():
@@ -351,7 +351,7 @@ def test_a_free_instance_with_nothing_watched_never_looks():
     story.returns(run)
 
 
-# --- flushed stores, notes ---------------------------------------------------------------------
+# --- flushed stores, notes ----------------------------------------------------
 
 
 def test_after_a_flush_the_runner_is_lost_and_the_latest_slot_may_run_again():

@@ -132,7 +132,7 @@ def test_what_never_started_is_handed_over_free():
     assert Ending("finish", "failed", "timeout", counted=False) == TIMED_OUT
 
 
-# --- the handler's outcome, line by line --------------------------------------------
+# --- the handler's outcome, line by line --------------------------------------
 
 
 def outcome(story: Story) -> tuple[type, str, str | None, str | None, bool]:

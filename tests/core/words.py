@@ -81,7 +81,7 @@ def job(
     return JobSpec(name, schedule or Every(every), terms, jitter, timeout)
 
 
-# --- what a store says ------------------------------------------------------------
+# --- what a store says --------------------------------------------------------
 
 
 def running(
