@@ -2,9 +2,9 @@
 
 A backup looks at the store once per heartbeat, and once more just after the earliest
 lease end it knows. A look answers only what is wrong; what it shows as ended or handed
-over is claimed. What a look doesn't list is healthy or closed, so it stays watched with
-the time first seen until the store has no open run left, or a claim's answer for the job
-no longer names it.
+over is claimed. What a look doesn't list is healthy or closed, so it isn't claimed, but stays
+watched with the time first seen until the store has no open run left, or a claim's answer
+for the job no longer names it.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ class Watch:
         if run.state == "waiting" or self.mine:
             return received
         lease = run.lease_ms / 1000
+        late_ms = run.lease_ms - run.left_ms
+        if 0 <= late_ms < 1.5 * run.heartbeat_ms and run.left_ms > 0:
+            return inf  # it is renewed in time; when that ends, a look says so
         if run.left_ms > 0:
             # Its lease still runs by the store's clock. Unchanged for a whole lease by
             # ours it has ended all the same: the store's clock may have stepped back.
@@ -165,11 +168,14 @@ class Watches:
 
     def looked(self, looked: Looked, sent: float, received: float) -> None:
         """Take in how much is open, and when the earliest lease ends."""
-        if looked.others == 0:
-            for key, watch in list(self._runs.items()):
-                if watch.told_at <= sent:  # else it is younger than this answer
-                    self.forget(key)
-        elif looked.next_end_ms is not None:
+        listed = {run.key for run in looked.wrong}
+        for key, watch in list(self._runs.items()):
+            if key in listed or watch.told_at > sent:  # younger than this answer
+                continue
+            watch.ready_at = inf
+            if looked.others == 0:
+                self.forget(key)
+        if looked.next_end_ms is not None:
             end = received + looked.next_end_ms / 1000 + JUST_AFTER
             self._at_end = min(self._at_end, end)
 
