@@ -32,6 +32,13 @@ SERVICE = """
         scheduler.start()
         scheduler.submit(name)
         entered.wait()
+
+    def submit_when_running(name="job"):
+        def wait_and_submit():
+            while scheduler.state != "running":
+                time.sleep(0.005)
+            scheduler.submit(name)
+        threading.Thread(target=wait_and_submit, daemon=True).start()
 """
 
 

@@ -114,7 +114,8 @@ def test_a_child_that_starts_begins_afresh(spawn, tmp_path):
     assert len({run.instance_id for run in runs}) == 2
 
 
-def test_a_fork_while_a_thread_holds_every_lock_does_no_harm(spawn):
+@pytest.mark.parametrize("before", ["", NO_HOOKS], ids=["hooks", "no hooks"])
+def test_a_fork_while_a_thread_holds_every_lock_does_no_harm(spawn, before):
     out, err = run(
         spawn,
         "begin()",
@@ -125,9 +126,11 @@ def test_a_fork_while_a_thread_holds_every_lock_does_no_harm(spawn):
         "threading.Thread(target=hold, daemon=True).start()",
         "held.wait()",
         "def do():",
+        "    assert scheduler.state == 'idle'",
         "    scheduler.every('new', '1h', lambda: None)",
         "    scheduler.start(); scheduler.run_now('quick'); scheduler.stop()",
         "in_child(do)",
+        before=before,
     )
     assert out == ["child ended with 0"], err
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
+from _thread import start_new_thread
 
 import pytest
 
 from anarchon import BackendError, BackendUnavailable, NotRunning, ServerTooOld
+from anarchon._lifecycle import Life
 from anarchon._lifecycle_states import LIFECYCLE
 from tests.facade.helpers import Door, until
 
@@ -235,6 +238,53 @@ def test_a_stop_does_not_wait_longer_than_it_may_for_a_start(make):
     door.may_open.set()
     until(lambda: scheduler.state == "idle")
     assert door.closed == door.opened
+
+
+def test_a_stop_that_interrupts_a_start_before_it_could_begin_does_not_wait(make, monkeypatch):
+    """As in a signal handler: the start goes on only when the stop has returned."""
+    scheduler = make()
+    took = []
+
+    def interrupted(function, arguments):
+        began = time.monotonic()
+        scheduler.stop(20)
+        took.append(time.monotonic() - began)
+        start_new_thread(function, arguments)
+
+    monkeypatch.setattr("anarchon._lifecycle.start_new_thread", interrupted)
+    with pytest.raises(NotRunning):
+        scheduler.start()
+    assert took[0] < 1
+    assert scheduler.state == "idle"
+
+
+def test_a_start_that_fails_at_once_fails_only_once(make, monkeypatch):
+    """Its creator must get the failure, however late it comes to wait for it."""
+    launch = Life.launch
+
+    def launch_and_linger(life):
+        launch(life)
+        until(lambda: life.inbox.over)
+
+    monkeypatch.setattr(Life, "launch", launch_and_linger)
+    with pytest.raises(BackendUnavailable):
+        make(Door(failures=1)).start()
+
+
+def test_whoever_calls_start_starts_no_thread_under_a_lock(make, monkeypatch):
+    """A signal handler that interrupts `Thread.start` would keep its lock."""
+    here, start, callers = threading.get_ident(), threading.Thread.start, []
+
+    def watched(thread):
+        callers.append(threading.get_ident())
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", watched)
+    scheduler = make()
+    scheduler.start()
+    scheduler.stop()
+    assert callers
+    assert here not in callers
 
 
 def test_start_while_stopping_waits_and_then_starts(make):

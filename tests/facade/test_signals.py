@@ -17,7 +17,7 @@ def test_run_is_a_whole_program(spawn, tmp_path):
     for signum in (signal.SIGTERM, signal.SIGINT):
         process = spawn(
             program(
-                "threading.Timer(0.2, scheduler.submit, ['job']).start()",
+                "submit_when_running()",
                 "before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)",
                 "scheduler.run()",
                 "after = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)",
@@ -191,6 +191,21 @@ def test_an_idle_scheduler_does_not_swallow_the_signal(spawn):
     process.terminate()
     *_, took = finish(process)
     assert (process.returncode, took < 2) == (-signal.SIGTERM, True)
+
+
+def test_a_life_that_is_over_when_it_is_asked_to_stop_is_not_waited_for(make, monkeypatch):
+    from anarchon import _signals
+
+    scheduler = make()
+    scheduler.start()
+    life = scheduler._life()
+    scheduler.stop()
+    killed = []
+    monkeypatch.setattr(os, "kill", lambda pid, signum: killed.append((pid, signum)))
+    monkeypatch.setitem(_signals._struck, life, 5.0)
+    _signals._end_process_after_stops(signal.SIGTERM)
+    assert set(killed) == {(os.getpid(), signal.SIGTERM)}
+    assert _signals._struck == {}
 
 
 def test_handlers_can_not_be_installed_everywhere(spawn):

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import threading
+import time
 
 import pytest
 
@@ -54,6 +55,17 @@ def test_an_impatient_start_during_retries_gets_the_result_of_one_try(make):
     assert door.failures == 0
     scheduler.start()
     assert scheduler.state == "running"
+
+
+def test_an_impatient_start_does_not_wait_for_the_next_try(make, monkeypatch):
+    monkeypatch.setattr("anarchon._lifecycle.FIRST_RETRY_SECONDS", 60)
+    scheduler = make(Door(failures=2))
+    scheduler.start(retry=True)
+    until(lambda: "nobody at home" in scheduler.health().reasons[0])
+    began = time.monotonic()
+    with pytest.raises(BackendUnavailable):
+        scheduler.start()
+    assert time.monotonic() - began < 5
 
 
 def test_what_no_retry_can_mend_ends_it_and_is_logged(make, caplog):
