@@ -197,8 +197,8 @@ class Core:
                 self._renew_at = how.sent + self._settings.heartbeat
                 self._attempts.renewed(call, renewed, how, now)
             case Look(), Looked() as looked:
-                self._race.answers.seen(looked.wrong, how)
                 self._race.watches.looked(looked, how.sent, how.received)
+                self._race.answers.seen(looked.wrong, how)
             case Claim(), Claims() as claims:
                 for held in self._race.answered(call, claims, how, now):
                     self._won(held, now)

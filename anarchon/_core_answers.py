@@ -7,7 +7,6 @@ on its way is not undone by it.
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING
 
 from ._attempts import EVENTS
@@ -122,7 +121,7 @@ class Answers:
         for lease in leases:
             if lease.key.job in self._slots.jobs:
                 run = OpenRun(lease.key, "waiting", lease.attempt)
-                self._watches.see(run, mono, agrees=True).ready_at = inf
+                self._watches.see(run, mono, agrees=True).refuse()
 
     # --- answers ---
 
@@ -164,12 +163,12 @@ class Answers:
                 self.fleet.note(run.owner, how.received)
                 watch = self._see(run, how)
                 if watch is not None and (watch.wants, watch.beat) == (wish.wants, wish.beat):
-                    watch.ready_at = inf  # as below
+                    watch.refuse()
                 self._taken(wish)
             case Waiting(attempt=attempt):
                 watch = self._see(OpenRun(wish.key, "waiting", attempt), how)
                 if watch is not None and watch.wants == wish.wants:
-                    watch.ready_at = inf  # paused, or no win left: the next look decides
+                    watch.refuse()
                 self._taken(wish)
             case Closed(run=run, by=by):
                 self.fleet.note(by, how.received)

@@ -25,7 +25,17 @@ JUST_AFTER = 0.002
 class Watch:
     """One run of somebody else: what was last seen of it, and since when."""
 
-    __slots__ = ("attempt", "beat", "first_seen", "key", "mine", "ready_at", "told_at", "waits")
+    __slots__ = (
+        "attempt",
+        "beat",
+        "first_seen",
+        "key",
+        "mine",
+        "ready_at",
+        "refused",
+        "told_at",
+        "waits",
+    )
 
     def __init__(self, key: RunKey, received: float) -> None:
         self.key = key
@@ -35,6 +45,7 @@ class Watch:
         self.ready_at = inf  # when the next attempt may be claimed
         self.mine = False  # a win of ours whose answer was lost
         self.waits = False  # it was handed over: nobody runs it
+        self.refused: tuple[int, bool] | None = None  # what was claimed in vain, until a look
         self.told_at = received  # when the store last spoke of it
 
     @property
@@ -55,6 +66,17 @@ class Watch:
         self.waits = run.state == "waiting"
         self.told_at = received
         self.ready_at = self._ready_at(run, received, margin, agrees=agrees)
+        if self.refused == (self.attempt, self.waits):
+            self.ready_at = inf
+
+    def refuse(self) -> None:
+        """Just what is there was claimed in vain: paused, or no win was left.
+
+        Only the next look makes it ready again. Other answers may name it any number of
+        times: with two such runs of a job they would be claimed in turn without end.
+        """
+        self.refused = (self.attempt, self.waits)
+        self.ready_at = inf
 
     def _ready_at(self, run: OpenRun, received: float, margin: float, *, agrees: bool) -> float:
         if run.state == "waiting" or self.mine:
@@ -167,10 +189,13 @@ class Watches:
         self._regular = mono
 
     def looked(self, looked: Looked, sent: float, received: float) -> None:
-        """Take in how much is open, and when the earliest lease ends."""
+        """Take in how much is open, and when the earliest lease ends; before what is listed."""
         listed = {run.key for run in looked.wrong}
         for key, watch in list(self._runs.items()):
-            if key in listed or watch.told_at > sent:  # younger than this answer
+            if key in listed:
+                watch.refused = None
+                continue
+            if watch.told_at > sent:  # younger than this answer
                 continue
             watch.ready_at = inf
             if looked.others == 0:

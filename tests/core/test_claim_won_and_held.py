@@ -263,3 +263,37 @@ def test_waiting_without_a_free_worker_is_claimed_by_the_worker_that_becomes_fre
     story.settled()
     (wish,) = story.lane.wishes
     assert (wish.key, wish.wants) == (key("other", 100), 2)
+
+
+def test_two_runs_that_are_refused_are_not_claimed_in_turn_without_end():
+    """The answer about one names the other as waiting, again and again."""
+    story = Story(job(every=600, overlap="allow"))
+    first, second = key("sync", 0), key("sync", 300)
+    story.go(600)
+    story.until(Claim)
+    story.claimed(waiting(), also=(handed_over(first), handed_over(second)))
+    while (at := story.t) < 601:
+        if story.lane is None:
+            story.jump(min(story.wakeup(), 601))
+            continue
+        others = {first, second, key("sync", 600)} - {story.lane.wishes[0].key}
+        story.claimed(waiting(), also=tuple(map(handed_over, sorted(others))))
+        assert at < 601
+    assert len(story.all(Claim)) == 4
+    story.until(Look)
+    story.looked(*map(handed_over, (first, second, key("sync", 600))))
+    assert story.until(Claim, within=0.1)
+
+
+def test_a_refused_run_that_has_changed_is_claimed_again():
+    story = Story(job(every=600))
+    story.go(600)
+    story.until(Claim)
+    story.claimed(waiting(1))
+    story.until(Claim)
+    story.claimed(waiting(1))
+    story.core.add(job("b", every=600), story.now)
+    story.tick()
+    story.open_runs(handed_over(key("sync", 600), attempt=2))
+    (wish,) = story.until(Claim, within=0.1).wishes
+    assert wish.wants == 3
