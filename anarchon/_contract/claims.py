@@ -79,6 +79,15 @@ class FirstClaims(Contract):
         assert isinstance(seen, Held)
         assert seen.run.left_ms > 0.9 * bench.lease_ms
 
+    def test_only_the_attempt_that_is_mine_is_won_again(self, bench: Bench) -> None:
+        """A claim for the next one finds the asker's own run, which isn't extended."""
+        bench.claim(0)
+        bench.pass_leases(0.5)
+        answer = bench.claim(0, wants=2, beat=-1)
+        assert isinstance(answer, Held)
+        assert answer.run.mine
+        assert answer.run.left_ms < 0.9 * bench.lease_ms
+
     def test_what_is_mine_counts_against_the_bound_wherever_it_stands(self, bench: Bench) -> None:
         """Else an old batch that is delivered late wins two runs for one worker."""
         bench.claim(0, job="mine")

@@ -83,6 +83,12 @@ class Histories(Contract):
         assert [run.status for run in bench.history(status="lost")] == ["lost"]
         assert bench.history(status="running") == []
 
+    def test_one_that_was_not_renewed_lately_reads_running(self, bench: Bench) -> None:
+        """As long as its lease lasts."""
+        bench.claim(0, budget=0)
+        bench.pass_leases(0.95)
+        assert [run.status for run in bench.history()] == ["running"]
+
     def test_namespaces_and_jobs_do_not_mix(self, bench: Bench) -> None:
         """A job's history is its own."""
         bench.run_through(0, job="one")

@@ -36,6 +36,16 @@ class Renewals(Contract):
         assert bench.renew(0)
         assert bench.open_run().left_ms > 0.9 * bench.lease_ms
 
+    def test_a_dead_run_that_may_be_followed_reads_running(self, bench: Bench) -> None:
+        """It isn't lost before somebody says so, or it is too old."""
+        bench.claim(0)
+        bench.pass_leases(1.5)
+        assert [run.status for run in bench.history()] == ["running"]
+        bench.pass_leases(3)
+        assert [run.status for run in bench.history()] == ["lost"]
+        assert bench.renew(0)
+        assert [run.status for run in bench.history()] == ["running"]
+
     def test_not_for_anybody_else(self, bench: Bench) -> None:
         """The token decides, not the name of the instance."""
         bench.claim(0)

@@ -65,6 +65,15 @@ class Takeovers(TakeoverBase):
         bench.pass_leases(0.2)
         assert isinstance(bench.claim(0, by="b", wants=2, beat=1, unseen=bench.lease_ms), Won)
 
+    def test_age_counts_from_the_last_renewal_as_well(self, bench: Bench) -> None:
+        """A run that took long before its runner died is not too old."""
+        bench.claim(0)
+        for _ in range(6):
+            bench.pass_leases(0.9)
+            bench.renew(0)
+        bench.pass_leases(1.01)
+        assert isinstance(bench.claim(0, by="b", wants=2, beat=6, unseen=bench.lease_ms), Won)
+
     def test_only_for_the_renewal_that_was_seen(self, bench: Bench) -> None:
         """(attempt, beat) names it; another one starts the watch anew."""
         bench.claim(0)

@@ -107,6 +107,8 @@ class Witnesses(TakeoverBase):
         seen = 5.001  # 5.001 + 27 - 5.001 is a little less than 27
         pace = dead.pace()._replace(sent=seen + dead.witness_ms / 1000, steady_ms=0)
         wish = dead.wish(0, wants=2, beat=0)._replace(first_seen=seen)
+        less = pace._replace(sent=pace.sent - 0.0003)
+        assert isinstance(dead.claims(wish, by="b", pace=less).answers[0], Held)
         assert isinstance(dead.claims(wish, by="b", pace=pace).answers[0], Won)
 
 
@@ -139,6 +141,14 @@ class SteadyLeases(TakeoverBase):
         catch_up_ms = 2 * HOUR_MS
         taken = steady.claim(0, by="b", wants=2, beat=0, catch_up_ms=catch_up_ms)
         assert isinstance(taken, Won)
+
+    def test_a_wall_clock_step_trims_no_manual_run_that_lives(self, steady: Bench) -> None:
+        """Its lease is what says that it lives."""
+        steady.manual("alive", -100)
+        steady.clock.step(3 * HOUR_MS)
+        for slot in range(-130, 0):
+            steady.run_through(slot / 1000)
+        assert [run.run_id for run in steady.history() if run.manual] == ["alive"]
 
     def test_slots_follow_the_wall_clock(self, steady: Bench) -> None:
         """A step back makes the next slot early, a step forward makes it due."""

@@ -13,7 +13,7 @@ from anarchon._values import Closed, Owner, Pace, RunKey, Won
 from anarchon.backends import _sqlite_rows as rows_module
 from anarchon.backends._rules import AttemptRow, Ending, JobState, RunState
 from anarchon.backends._sqlite_rows import SqliteRows
-from tests.stores.helpers import claim, finish, now_ms, opened, wish
+from tests.stores.helpers import claim, finish, lease, now_ms, opened, wish
 
 NEWER_THAN_3_31 = {
     "RETURNING": "3.35",
@@ -107,6 +107,20 @@ def test_no_statement_is_newer_than_sqlite_3_31(statements):
         for word in NEWER_THAN_3_31:
             assert not re.search(rf"\b{word}\b", words), f"{word}: {text}"
         assert "->" not in words
+
+
+def test_a_run_that_is_closed_or_trimmed_leaves_no_checkpoint_behind(database):
+    slot_ms = now_ms()
+    with opened(database) as backend:
+        for n in range(3):
+            claim(backend, "job", slot_ms + n)
+            assert backend.save(
+                lease("job", slot_ms + n), owner=Owner("a", "a"), value="x" * 60_000
+            )
+            finish(backend, "job", slot_ms + n)
+        rows = sqlite3.connect(database)
+        assert rows.execute("SELECT count(*) FROM anarchon_checkpoint").fetchone() == (0,)
+        rows.close()
 
 
 def test_no_name_is_part_of_a_statement(database):
