@@ -107,18 +107,10 @@ def check_signals(signals: object) -> tuple[signal.Signals, ...]:
     return tuple(_check_signal(one) for one in given)
 
 
-def wait(life: Life, timeout: float | None) -> signal.Signals | None:
-    """Wait until a life is over, the timeout, or (main thread) SIGTERM or SIGINT."""
-    answer: Answer = SimpleQueue()
-    life.inbox.put(Await(answer))
-    with _caught(answer):
-        said = life.inbox.receive(answer, timeout)
-    return signal.Signals(said) if isinstance(said, int) else None
-
-
 @contextmanager
-def _caught(answer: Answer) -> Iterator[None]:
-    """Handle SIGTERM and SIGINT for a while, where that is possible."""
+def caught() -> Iterator[Answer]:
+    """Put SIGTERM and SIGINT into a queue for a while, where they can be handled."""
+    answer: Answer = SimpleQueue()
 
     def handler(signum: int, _frame: FrameType | None) -> None:
         answer.put(signum)
@@ -130,11 +122,20 @@ def _caught(answer: Answer) -> Iterator[None]:
         for signum, previous in before.items():
             if previous is not None:
                 signal.signal(signum, handler)
-        yield
+        yield answer
     finally:
         for signum, previous in before.items():
             if previous is not None and signal.getsignal(signum) is handler:
                 signal.signal(signum, previous)
+
+
+def wait(life: Life | None, answer: Answer, timeout: float | None) -> signal.Signals | None:
+    """Wait until a life is over, the timeout, or a signal that was `caught`."""
+    if life is None:
+        return None
+    life.inbox.put(Await(answer))
+    said = life.inbox.receive(answer, timeout)
+    return signal.Signals(said) if isinstance(said, int) else None
 
 
 def _install(signum: int, current: Any, find: FindLife, timeout: float) -> bool:

@@ -215,17 +215,21 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         seconds = None if timeout is None else limit_seconds(timeout, "wait(timeout)")
         from . import _signals
 
-        life = self._life()
-        return None if life is None else _signals.wait(life, seconds)
+        with _signals.caught() as answer:
+            return _signals.wait(self._life(), answer, seconds)
 
     def run(self) -> None:
         """Start, wait for SIGTERM, SIGINT or somebody's `stop`, and stop: a whole program.
 
-        Raises what `start` raises.
+        The handlers of both signals are replaced from before the start until the stop
+        begins; a second one then has its usual effect. Raises what `start` raises.
         """
+        from . import _signals
+
         try:
-            self.start()
-            self.wait()
+            with _signals.caught() as answer:
+                self.start()
+                _signals.wait(self._life(), answer, None)
         except NotRunning:
             return
         finally:

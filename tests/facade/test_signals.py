@@ -32,6 +32,24 @@ def test_run_is_a_whole_program(spawn, tmp_path):
         assert recorded(tmp_path).status == "interrupted"
 
 
+def test_a_signal_during_the_start_of_run_is_not_lost(spawn):
+    process = spawn(
+        program(
+            "start = scheduler.start",
+            "def slow_start():",
+            "    print('starting', flush=True); time.sleep(0.3); start()",
+            "scheduler.start = slow_start",
+            "scheduler.run()",
+            "print(scheduler.state)",
+        )
+    )
+    assert process.stdout.readline() == "starting\n"
+    process.terminate()
+    out, err, took = finish(process)
+    assert (process.returncode, out) == (0, "idle\n"), err
+    assert took < 5
+
+
 def test_wait_says_what_ended_it(spawn):
     process = spawn(
         program(
@@ -117,13 +135,15 @@ def test_a_handler_that_was_there_is_called_and_decides(spawn, tmp_path):
             "print(scheduler.state)",
             "scheduler.start(); scheduler.stop()",
             "print(signal.getsignal(signal.SIGTERM) is before)",
+            "scheduler.start()",
+            "print(signal.getsignal(signal.SIGTERM) is before)",
         )
     )
     assert process.stdout.readline() == "True\n"
     assert process.stdout.readline() == "running\n"
     process.terminate()
     out, err, _ = finish(process)
-    assert (process.returncode, out) == (0, "theirs\nidle\nTrue\n"), err
+    assert (process.returncode, out) == (0, "theirs\nidle\nTrue\nFalse\n"), err
     assert recorded(tmp_path).status == "interrupted"
 
 

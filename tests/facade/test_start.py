@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -120,8 +121,11 @@ def test_a_decorator_that_was_never_applied_is_a_warning(make, caplog):
 def test_a_one_off_that_passed_long_ago_is_a_warning(make, caplog):
     scheduler = make()
     scheduler.once("launch", "2020-01-01T00:00:00Z", lambda: None)
+    just_now = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=2)
+    scheduler.once("caught up", just_now, lambda: None)
     scheduler.start()
     scheduler.stop()
+    assert "caught up" not in caplog.text
     warning = next(r for r in caplog.records if "launch" in r.message)
     assert "2020-01-01T00:00:00.000Z" in warning.message
     assert warning.levelno == logging.WARNING

@@ -173,16 +173,19 @@ def test_a_listener_stops_and_is_not_waited_for(make):
 
 def test_a_listener_that_hangs_holds_up_a_stop_only_until_its_timeout(make):
     scheduler = make()
-    entered, go_on = threading.Event(), threading.Event()
-    scheduler.on("success", lambda run: (entered.set(), go_on.wait(20)))
+    entered, go_on, heard = threading.Event(), threading.Event(), []
+    scheduler.on("success", lambda run: (heard.append(run), entered.set(), go_on.wait(20)))
     scheduler.every("job", "1h", lambda: None, catch_up=0)
     scheduler.start()
-    scheduler.submit("job")
+    scheduler.run_now("job")
+    scheduler.run_now("job")
     assert entered.wait(5)
     took = timed(lambda: scheduler.stop(0.3))
-    go_on.set()
     assert 0.3 <= took < 0.3 + SOON
     until(lambda: scheduler.state == "idle")
+    go_on.set()
+    until(lambda: not any(t.name == "anarchon-events" for t in threading.enumerate()))
+    assert len(heard) == 1  # what still waited when the time was over is dropped
 
 
 def test_events_of_the_end_are_still_delivered(make):
