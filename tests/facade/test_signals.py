@@ -228,6 +228,18 @@ def test_a_life_that_is_over_when_it_is_asked_to_stop_is_not_waited_for(make, mo
     assert _signals._struck == {}
 
 
+def test_nothing_else_touches_signals(make):
+    def handlers():
+        return {signum: signal.getsignal(signum) for signum in signal.valid_signals()}
+
+    before = handlers()
+    scheduler = make()
+    scheduler.start()
+    assert handlers() == before
+    scheduler.stop()
+    assert handlers() == before
+
+
 def test_handlers_can_not_be_installed_everywhere(spawn):
     process = spawn(
         program(
