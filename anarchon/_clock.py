@@ -48,7 +48,7 @@ class Clock:
     """
 
     longest_wait = 60.0
-    """Seconds after which a wait for a wall time has to look at the wall clock again."""
+    """The longest slice of a wait, in seconds."""
 
     def wall(self) -> float:
         """Return the seconds since 1970 UTC, on a clock that may step."""
@@ -72,6 +72,13 @@ class Clock:
             except Empty:
                 if left <= longest:
                     return None
+
+    def get_by_wall(self, queue: SimpleQueue[T], timeout: float | None) -> T | None:
+        """Return as `get` does, but with None within a minute.
+
+        For who waits for a wall time: that clock has to be looked at again and again.
+        """
+        return self.get(queue, None if timeout is None else min(timeout, self.longest_wait))
 
     def wait(self, signal: Signal, timeout: float | None) -> bool:
         """Wait for a run's signal as `threading.Event.wait` does, however long that is."""

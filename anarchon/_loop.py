@@ -173,7 +173,7 @@ class Loop:
 
     def _turn(self) -> None:
         """Wait for the next input or the next wake-up, and deal with it."""
-        message = self._clock.get(self._inbox, self._timeout())
+        message = self._clock.get_by_wall(self._inbox, self._timeout())
         mono = self._clock.mono()
         self._due = mono if self._wakeup is None else min(self._wakeup, mono)
         if self._view.running and mono - self._due > self._settings.heartbeat:
@@ -186,7 +186,7 @@ class Loop:
     def _timeout(self) -> float | None:
         until = max(inf if self._wakeup is None else self._wakeup, self._resume_at)
         left = min(until, self._stop_by) - self._clock.mono()
-        return None if left == inf else max(0.0, min(left, self._clock.longest_wait))
+        return None if left == inf else max(0.0, left)
 
     def _take(self, message: object) -> None:
         match message:

@@ -44,6 +44,7 @@ class _Place:
         self.queue = queue
         self.deadline = deadline
         self.number = number
+        self.by_wall = False  # it waits for a wall time
         self.marked = 0
         self.woken = False
 
@@ -91,8 +92,6 @@ class ManualClock(Clock):
     Args:
         start: The wall time to begin with, an aware datetime; default 2026-01-01 UTC.
     """
-
-    longest_wait = math.inf
 
     def __init__(self, start: datetime = _START) -> None:
         if start.tzinfo is None:
@@ -157,10 +156,9 @@ class ManualClock(Clock):
         seconds = _signed_seconds(duration)
         with self._lock:
             self._ahead += seconds
-            soon = self._mono + Clock.longest_wait
-            for thread, place in self._places.items():
-                member = self._members.get(thread)
-                if member is not None and member.patience == ENGINE_PATIENCE:
+            soon = self._mono + self.longest_wait
+            for place in self._places.values():
+                if place.by_wall:
                     place.deadline = min(place.deadline, soon)
 
     # --- for the engine ---
@@ -179,18 +177,15 @@ class ManualClock(Clock):
             return _item_soon(queue, 0.0)
         if current_thread() == self._maker:
             return self._drive(queue, timeout)
-        place = self._enter(cast("SimpleQueue[object]", queue), timeout)
-        try:
-            while True:
-                item = queue.get()
-                if not isinstance(item, _Mark):
-                    return item
-                if item.place is place and not item.round_number:
-                    return None
-                if item.place is place:
-                    self._came_out(place, item.round_number)
-        finally:
-            self._leave(place)
+        return self._get(queue, self._enter(queue, timeout))
+
+    def get_by_wall(self, queue: SimpleQueue[T], timeout: float | None) -> T | None:
+        """Return as `get` does, but with None within a minute after a step of the wall clock."""
+        if timeout is None or timeout <= 0:
+            return self.get(queue, timeout)
+        place = self._enter(queue, timeout)
+        place.by_wall = True
+        return self._get(queue, place)
 
     def wait(self, signal: Signal, timeout: float | None) -> bool:
         """Wait for a run's signal until so much time has passed."""
@@ -212,11 +207,27 @@ class ManualClock(Clock):
 
     # --- waiting ---
 
-    def _enter(self, queue: SimpleQueue[object], timeout: float | None) -> _Place:
+    def _get(self, queue: SimpleQueue[T], place: _Place) -> T | None:
+        try:
+            while True:
+                item = queue.get()
+                if not isinstance(item, _Mark):
+                    return item
+                if item.place is place and not item.round_number:
+                    return None
+                if item.place is place:
+                    with self._lock:
+                        place.marked = item.round_number
+                        self._lock.notify_all()
+        finally:
+            self._leave(place)
+
+    def _enter(self, queue: SimpleQueue[T], timeout: float | None) -> _Place:
         with self._lock:
             deadline = math.inf if timeout is None else _ceil_us(self._mono + timeout)
             self._numbers += 1
-            place = self._places[current_thread()] = _Place(queue, deadline, self._numbers)
+            marks = cast("SimpleQueue[object]", queue)
+            place = self._places[current_thread()] = _Place(marks, deadline, self._numbers)
             self._moves += 1
             member = self._members.get(current_thread())
             if member is not None:
@@ -232,11 +243,6 @@ class ManualClock(Clock):
             if member is not None:
                 member.busy_since = time.monotonic()
             self._moves += 1
-            self._lock.notify_all()
-
-    def _came_out(self, place: _Place, round_number: int) -> None:
-        with self._lock:
-            place.marked = round_number
             self._lock.notify_all()
 
     # --- moving ---

@@ -57,6 +57,14 @@ def test_a_handler_without_a_context_and_an_async_one():
     assert sorted(seen) == ["later", "plain"]
 
 
+def test_one_worker_does_for_one_run_at_a_time():
+    names = set()
+    with running(job("a", lambda ctx: names.add(threading.current_thread().name), 1)) as rig:
+        rig.clock.advance("10s")
+        assert rig.engine._loop._settings.token == "token-a"
+    assert names == {"anarchon-worker-1"}
+
+
 def test_around_is_entered_for_each_attempt():
     steps = []
 

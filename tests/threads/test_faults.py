@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from anarchon._manual_clock import ManualClock
-from anarchon._values import Claims, StoreDown, StoreUp
+from anarchon._values import Claims, Renewed, StoreDown, StoreUp
 from anarchon.backends.memory import MemoryBackend
 from anarchon.errors import BackendUnavailable
 from anarchon.testing import FaultyBackend
@@ -102,7 +102,23 @@ def test_no_handler_runs_without_a_confirmed_claim(lie):
     faulty.heal()
     clock.advance("12s")
     # The first claim had won its slot: repeated exactly, it is answered so again.
-    assert [(ctx.slot, ctx.attempt) for ctx in ran] == [(1767225610000, 1), (1767225640000, 1)]
+    assert ran[0].slot == 1767225610000
+    assert ran[-1].slot == 1767225640000
+    assert {ctx.attempt for ctx in ran} == {1}
+    assert rig.stop()
+
+
+@pytest.mark.parametrize("lie", [Renewed((), (), None), Renewed((), (), "now"), (), None], ids=str)
+def test_a_renewal_without_an_answer_is_none(lie):
+    clock = ManualClock()
+    faulty = FaultyBackend(attached(clock, MemoryBackend()))
+    rig = Rig(clock, faulty, job("a", lambda ctx: ctx.signal.sleep(30), 60))
+    clock.advance("62s")
+    faulty.answer(lie, "renew", times=math.inf)
+    clock.advance("8s")
+    # The lease ran out by our own count, so the run was given up before anybody may have it.
+    assert rig.names()[:2] == ["started", "interrupted"]
+    assert any(isinstance(told, StoreDown) for told in rig.told)
     assert rig.stop()
 
 

@@ -127,6 +127,25 @@ def test_several_wait_for_the_same_end_and_late_ones_do_not_wait():
     assert rig.engine.join(0) is True
 
 
+def test_whoever_waits_while_the_end_is_told_is_answered_too():
+    clock = ManualClock()
+    answers, threads, told = [], [], []
+
+    def tell(action):
+        told.append(action)
+        if isinstance(action, Stopped):
+            thread = threading.Thread(target=lambda: answers.append(rig.engine.join(600)))
+            thread.start()
+            threads.append(thread)
+            while not rig.engine._inbox.qsize():
+                pass
+
+    rig = Rig(clock, attached(clock, MemoryBackend()), on_action=tell)
+    assert rig.stop()
+    threads[0].join(5)
+    assert answers == [True]
+
+
 def test_a_stop_can_be_asked_for_again_and_again():
     with running(job("a", lambda ctx: ctx.signal.sleep(20), 60)) as rig:
         rig.clock.advance("61s")

@@ -188,6 +188,17 @@ def test_a_step_back_of_the_wall_runs_no_slot_twice():
     assert 580 <= max(steps) <= 620
 
 
+def test_a_step_forward_is_noticed_within_a_minute():
+    with running(job("a", lambda ctx: None, 3600, catch_up_ms=120_000)) as rig:
+        rig.clock.advance("10s")
+        ran = len(rig.names())
+        rig.clock.step_wall("59m45s")
+        rig.clock.advance("59s")
+        assert len(rig.names()) == ran
+        rig.clock.advance("2s")
+        assert rig.names()[ran:] == ["started", "success"]
+
+
 def test_the_same_test_goes_the_same_way():
     def story():
         clock, log = ManualClock(), []

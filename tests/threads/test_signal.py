@@ -149,6 +149,7 @@ def test_on_abort_is_never_called_after_the_block(signal, switch):
     called = []
     with signal.on_abort(lambda: called.append(1)):
         pass
+    assert switch._hooks == []
     switch.abort(signal, "stop")
     assert called == []
     assert not [t for t in threading.enumerate() if t.name == "anarchon-abort"]
