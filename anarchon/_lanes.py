@@ -48,6 +48,9 @@ _ANSWERS: dict[type[StoreCall], type[StoreAnswer]] = {
 }
 
 
+LATEST_MS = 253_402_300_800_000  # the end of the year 9999, where datetimes end as well
+
+
 class Ask(NamedTuple):
     """A call for the store, when it was due, and what it may say about the clocks."""
 
@@ -138,13 +141,17 @@ class Lane:
     def _checked(self, call: StoreCall, answer: object) -> StoreAnswer:
         """Refuse what isn't an answer to this call: nothing may be concluded from it."""
         asked = type(call).__name__.lower()
-        if not isinstance(answer, _ANSWERS[type(call)]) or not isinstance(answer.store_ms, int):
+        if not isinstance(answer, _ANSWERS[type(call)]) or not _is_time(answer.store_ms):
             raise BackendError(f"the store answered {asked} with {type(answer).__name__}")
         if isinstance(answer, Claims | Settled) and len(answer.answers) != _questions(call):
             raise BackendError(
                 f"the store gave {len(answer.answers)} answers to {asked} of {_questions(call)}"
             )
         return answer
+
+
+def _is_time(store_ms: object) -> bool:
+    return isinstance(store_ms, int) and 0 <= store_ms < LATEST_MS
 
 
 def _questions(call: StoreCall) -> int:

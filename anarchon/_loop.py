@@ -114,7 +114,7 @@ class Loop:
         self._workers = workers
         self._store, self._keeper = lanes
         self._around = around
-        self._tell = on_action
+        self._on_action = on_action
         self._core = Core(settings, rng)
         self._store_clock = StoreClock(settings, steady=True)
         self._view = CoreView(0, settings.workers, 0)
@@ -291,6 +291,13 @@ class Loop:
                 self._tell(action)
             case _:
                 self._tell(action)
+
+    def _tell(self, told: Told) -> None:
+        """Tell the facade; what goes wrong there is no business of ours."""
+        try:
+            self._on_action(told)
+        except BaseException as error:
+            self._log_error(f"an error while a {type(told).__name__} was told", error)
 
     def _start_run(self, action: StartRun) -> None:
         """Find a thread for an attempt; without one, say that its handler never ran."""

@@ -298,6 +298,13 @@ def test_the_expected_time_is_the_least_upper_bound():
     assert store.clock.pace(21.0).expected_ms == round((21.1 + WALL) * 1000)
 
 
+def test_what_is_long_ago_is_forgotten():
+    store = Store()
+    beats(store, 0.0, 1000.0)
+    assert 120_000 <= store.clock.pace(1000.0).steady_ms <= 130_000
+    assert len(store.clock._spans) < 20
+
+
 def test_a_flood_of_replies_takes_bounded_memory():
     store = Store()
     for i in range(4_000):

@@ -108,7 +108,9 @@ def test_no_handler_runs_without_a_confirmed_claim(lie):
     assert rig.stop()
 
 
-@pytest.mark.parametrize("lie", [Renewed((), (), None), Renewed((), (), "now"), (), None], ids=str)
+@pytest.mark.parametrize(
+    "lie", [Renewed((), (), None), Renewed((), (), 10**400), Renewed((), (), -1), (), None], ids=str
+)
 def test_a_renewal_without_an_answer_is_none(lie):
     clock = ManualClock()
     faulty = FaultyBackend(attached(clock, MemoryBackend()))
@@ -309,6 +311,18 @@ def test_a_heartbeat_is_late_once_until_one_is_in_time():
     clock._mono += 2.5
     clock.advance(0)
     assert len(rig.notes("late")) == 2
+    clock.advance("3s")
+    rig.engine._loop._on_action = lambda told: 1 / 0
+    clock._mono += 2.5
+    clock.advance("1s")
+    rig.engine._loop._on_action = rig.told.append
     clock.advance("30s")
     assert rig.names() == ["started", "success"]
     assert rig.stop()
+
+
+def test_a_job_that_can_not_be_called_is_given_back(caplog):
+    with running(job("a", None, 60)._replace(job=None)) as rig:
+        rig.clock.advance("61s")
+        assert rig.names()[:2] == ["started", "interrupted"]
+        assert "no start of a" in caplog.text

@@ -110,6 +110,23 @@ def test_a_call_that_hangs_is_waited_for_as_long_as_it_may_take_and_closed_later
     assert faulty.calls["close"] == 1
 
 
+def test_a_backend_that_fails_to_close_is_logged_and_the_end_told(caplog):
+    clock = ManualClock()
+    faulty = faulty_on(clock)
+    faulty.fail("close", error=SystemExit("no"))
+    rig = Rig(clock, faulty)
+    assert rig.stop()
+    assert rig.stopped
+    assert "SystemExit: no" in caplog.text
+
+
+def test_what_the_facade_raises_at_the_end_is_logged(caplog):
+    clock = ManualClock()
+    rig = Rig(clock, attached(clock, MemoryBackend()), on_action=lambda told: 1 / 0)
+    assert rig.stop()
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_several_wait_for_the_same_end_and_late_ones_do_not_wait():
     clock = ManualClock()
     rig = Rig(clock, attached(clock, MemoryBackend()))

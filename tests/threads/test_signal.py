@@ -223,6 +223,13 @@ def test_what_the_context_tells():
     assert context(manual="m").manual
 
 
+def test_both_show_what_they_are(signal, switch):
+    assert repr(signal) == "<Signal not aborted>"
+    switch.abort(signal, "lost")
+    assert repr(signal) == "<Signal aborted: lost>"
+    assert repr(context()) == "<Context job @ 2027-01-15T08:00:00+00:00, attempt 1, takeover>"
+
+
 def test_a_checkpoint_is_what_was_saved():
     assert context().checkpoint is None
     assert context(checkpoint='{"page": 3}').checkpoint == {"page": 3}
