@@ -30,6 +30,16 @@ class Finishes(Contract):
         assert run.finished_at is not None
         assert (run.finished_at - run.started_at).total_seconds() == 0.005
 
+    def test_an_attempt_that_never_started_has_no_duration(self, bench: Bench) -> None:
+        """Its start is that of the claim, its end that of the record."""
+        bench.claim(0)
+        bench.finish(0, status="interrupted", started_ms=0)
+        (run,) = bench.history()
+        assert run.started_at is not None
+        assert run.finished_at is not None
+        assert abs(run.finished_at.timestamp() * 1000 - bench.now_ms()) < 1000
+        assert run.duration_ms is None
+
     def test_a_repeat_changes_nothing(self, bench: Bench) -> None:
         """It answers the outcome as stored."""
         bench.claim(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -361,10 +362,11 @@ class Handovers(TakeoverBase):
         assert [type(answer).__name__ for answer in answers] == ["Won", "Free"]
 
     def test_one_that_waited_too_long_is_lost(self, bench: Bench) -> None:
-        """Counted from the release; also while paused."""
+        """Counted from the release; also while paused. What its attempt said stays."""
         bench.claim(0)
         bench.pass_leases(2.5)
-        bench.release(0)
+        bench.release(0, error="E: stop", traceback="T")
+        said = bench.history()[0]
         bench.pass_leases(2.9)
         bench.backend.pause("job", duration_ms=None)
         assert isinstance(bench.claim(0, by="b", wants=2), Waiting)
@@ -373,7 +375,7 @@ class Handovers(TakeoverBase):
         assert isinstance(answer, Closed)
         assert (answer.status, answer.by) == ("lost", "b")
         assert answer.run == bench.history()[0]
-        assert bench.told() == [(0, 1, "lost", "too old")]
+        assert answer.run == replace(said, status="lost", detail="too old")
 
     def test_hand_overs_use_up_no_budget(self, bench: Bench) -> None:
         """Ten deploys in a row are no death; deaths before and after them count."""

@@ -1,116 +1,129 @@
-"""Connections across a fork: a child neither uses nor closes its parent's."""
+"""No fork happens while a thread is inside SQLite, whose locks a child would inherit held."""
 
 from __future__ import annotations
 
-import gc
-import os
-import signal
-import sqlite3
 import threading
+import time
 
 import pytest
 
-from anarchon._values import Held, Owner, Recorded
-from anarchon.backends._sqlite_link import GRAVEYARD
-from anarchon.errors import BackendUnavailable
-from tests.stores.helpers import QUICK, claim, finish, now_ms, opened
+from anarchon.backends import _sqlite_files, _sqlite_forks
+from anarchon.backends._sqlite_forks import _Inside
 
-OWNER = Owner("a", "a")
+LONG = 10.0
 
 
 @pytest.fixture
-def database(tmp_path):
-    return tmp_path / "jobs.db"
+def inside(monkeypatch):
+    monkeypatch.setattr(_sqlite_forks, "LONGEST_WAIT", LONG)
+    return _Inside()
 
 
-@pytest.fixture
-def backend(database):
-    with opened(database) as backend:
-        yield backend
+class Somebody:
+    """Does one thing on a thread of its own, and says when it is done."""
+
+    def __init__(self, do):
+        self.done = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(do,))
+        self._thread.start()
+
+    def _run(self, do):
+        do()
+        self.done.set()
+
+    def join(self):
+        assert self.done.wait(LONG)
+        self._thread.join()
 
 
-def in_child(call):
-    """Call it in a forked child and return its exit status."""
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(20)
-        try:
-            os._exit(0 if call() else 1)
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-            os._exit(2)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def is_held_up(somebody):
+    return not somebody.done.wait(0.05)
 
 
-@pytest.fixture
-def may_fork(recwarn):
-    """Let a test fork although threads are alive, of which newer Pythons warn."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
+def test_a_fork_waits_for_the_call_under_way(inside):
+    with inside:
+        fork = Somebody(inside.before_fork)
+        assert is_held_up(fork)
+    fork.join()
+    inside.after_in_parent()
 
 
-def test_a_child_uses_none_of_its_parent_s_connections(backend, may_fork):
-    """BR-022's neighbour: the child reads on its own, and the parent goes on."""
-    slot_ms = now_ms()
-    claim(backend, "job", slot_ms)
-    parents = backend._local.link
+def test_a_call_waits_for_the_fork_under_way(inside):
+    def call():
+        with inside:
+            pass
 
-    def child():
-        before = len(GRAVEYARD)
-        rows = backend.history("job", limit=5)
-        kept = any(parents in (found or []) for _, found in GRAVEYARD[before:])
-        with pytest.raises(BackendUnavailable, match="not open"):
-            backend.look([], owner=OWNER)
-        backend.close()
-        backend.open(QUICK)
-        mine = claim(backend, "job", slot_ms, by="child")
-        own = backend._local.link is not parents
-        backend.close()
-        return len(rows) == 1 and kept and own and isinstance(mine, Held)
-
-    assert in_child(child) == 0
-    assert backend._local.link is parents
-    assert isinstance(finish(backend, "job", slot_ms), Recorded)
-    check = sqlite3.connect(backend.database)
-    assert check.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    check.close()
+    inside.before_fork()
+    inside.before_fork()
+    calls = [Somebody(call) for _ in range(2)]
+    inside.after_in_parent()
+    assert all(is_held_up(one) for one in calls)
+    inside.after_in_parent()
+    for one in calls:
+        one.join()
 
 
-def test_a_child_is_not_blocked_by_locks_that_were_held(backend, may_fork):
-    """Whatever another thread was doing at the moment of the fork."""
-    inside, go_on = threading.Event(), threading.Event()
-
-    def slow(rows, now):
-        inside.set()
-        return go_on.wait(20)
-
-    thread = threading.Thread(target=lambda: backend._read(slow, 5))
-    thread.start()
-    assert inside.wait(10)
-    with backend._guard:
-        status = in_child(
-            lambda: backend.abandon() is None and backend.history(None, limit=1) == []
-        )
-    go_on.set()
-    thread.join()
-    assert status == 0
+def test_a_thread_that_is_inside_may_enter_again_while_a_fork_waits_for_it(inside):
+    began = time.monotonic()
+    with inside:
+        fork = Somebody(inside.before_fork)
+        assert is_held_up(fork)
+        with inside:
+            assert is_held_up(fork)
+        assert is_held_up(fork)
+    fork.join()
+    inside.after_in_parent()
+    assert time.monotonic() - began < LONG / 2
 
 
-def test_a_connection_dropped_in_a_child_is_not_closed_there(backend, may_fork):
-    claim(backend, "job", now_ms())
+def test_a_thread_that_naps_for_somebody_s_lock_holds_no_fork_up(inside, monkeypatch):
+    monkeypatch.setattr(_sqlite_files, "inside", inside)
+    napping, over = threading.Event(), threading.Event()
+    monkeypatch.setattr(_sqlite_files.time, "sleep", lambda _: napping.set() or over.wait(LONG))
 
-    def child():
-        link = backend._local.link
-        connection = link._connection
-        del link
-        backend._local.__dict__.clear()
-        gc.collect()
-        connection.execute("SELECT 1")  # raises when it was closed
-        return connection in GRAVEYARD
+    def call():
+        with inside:
+            _sqlite_files._nap(0.001)
 
-    assert in_child(child) == 0
+    sleeper = Somebody(call)
+    assert napping.wait(LONG)
+    Somebody(inside.before_fork).join()
+    over.set()
+    assert is_held_up(sleeper)
+    inside.after_in_parent()
+    sleeper.join()
+
+
+def test_a_thread_that_forks_inside_does_not_wait_for_itself(inside):
+    began = time.monotonic()
+    with inside:
+        inside.before_fork()
+        inside.after_in_parent()
+        inside.before_fork()
+        inside.after_in_child()
+    inside.before_fork()
+    assert time.monotonic() - began < LONG / 2
+
+
+def test_a_call_that_takes_too_long_holds_a_fork_up_no_longer(inside, monkeypatch):
+    monkeypatch.setattr(_sqlite_forks, "LONGEST_WAIT", 0.05)
+    with inside:
+        Somebody(inside.before_fork).join()
+
+
+def test_a_child_starts_with_nobody_inside(inside):
+    entered, over = threading.Event(), threading.Event()
+
+    def call():
+        with inside:
+            entered.set()
+            over.wait(LONG)
+
+    somebody = Somebody(call)
+    assert entered.wait(LONG)
+    inside.after_in_child()
+    began = time.monotonic()
+    inside.before_fork()
+    assert time.monotonic() - began < LONG / 2
+    over.set()
+    somebody.join()

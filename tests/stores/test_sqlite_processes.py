@@ -14,7 +14,7 @@ import pytest
 
 from anarchon._values import Held, Limits, Owner, Pace, Won
 from anarchon.errors import BackendUnavailable
-from tests.stores.helpers import claim, now_ms, opened, wish
+from tests.stores.helpers import claim, lease, now_ms, opened, wish
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -156,6 +156,20 @@ def test_another_boot_ends_every_lease(database):
         answer = claim(after, "job", slot_ms, by="b", attempt=2, beat=0)
         assert isinstance(answer, Won)
         assert answer.attempt == 2
+
+
+def test_a_renewal_after_another_boot_counts_in_that_one(database):
+    """A virtual machine that was moved while it ran: its owner is alive, and says so."""
+    slot_ms = now_ms()
+    with opened(database) as backend:
+        backend._boot = "one boot"
+        claim(backend, "job", slot_ms, by="a")
+        backend._boot = "another boot"
+        renewed = backend.renew([lease("job", slot_ms)], owner=Owner("a", "a"), lease_ms=30_000)
+        assert renewed.lost == ()
+        answer = claim(backend, "job", slot_ms, by="b", attempt=2, beat=1)
+        assert isinstance(answer, Held)
+        assert answer.run.left_ms > 0
 
 
 def test_the_boot_is_the_host_s(database):
