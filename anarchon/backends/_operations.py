@@ -30,7 +30,7 @@ from ._rules import (
     AttemptRow,
     Facts,
     JobState,
-    is_mine,
+    holds,
     is_paused,
     open_run,
     public_run,
@@ -70,7 +70,7 @@ def claim(
     sound = [is_sound(wish) for wish in wishes]
     known = [rows.run(wish.key) if fits else None for wish, fits in zip(wishes, sound, strict=True)]
     # What is the asker's already counts, wherever it stands: one worker, one run.
-    wins -= sum(map(is_mine, known, wishes, [owner] * len(wishes)))
+    wins -= sum(holds(run, wish.wants, owner) for run, wish in zip(known, wishes, strict=True))
     answers: list[Answer] = []
     others: list[OpenRun] = []
     closed: list[Run] = []
@@ -190,7 +190,7 @@ def renew(rows: Rows, now: Moment, leases: Sequence[Lease], owner: Owner, lease_
     cancelled: list[Lease] = []
     for lease in leases:
         run = rows.run(lease.key) if is_storable(lease.key) else None
-        if run is None or not ends.holds(run, lease, owner):
+        if run is None or not holds(run, lease.attempt, owner):
             lost.append(lease)
             continue
         rows.extend(renewed(run, lease_ms, now))
@@ -201,7 +201,7 @@ def renew(rows: Rows, now: Moment, leases: Sequence[Lease], owner: Owner, lease_
 
 def save(rows: Rows, _now: Moment, lease: Lease, owner: Owner, value: str) -> bool:
     """Keep a checkpoint, if the attempt is still the asker's."""
-    if not is_storable(lease.key) or not ends.holds(rows.run(lease.key), lease, owner):
+    if not is_storable(lease.key) or not holds(rows.run(lease.key), lease.attempt, owner):
         return False
     rows.put_checkpoint(lease.key, value)
     return True

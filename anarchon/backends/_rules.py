@@ -211,13 +211,13 @@ def is_paused(until_ms: int, now: Moment) -> bool:
     return now.wall_ms < until_ms
 
 
-def is_mine(run: RunState | None, wish: Wish, owner: Owner) -> bool:
-    """Whether the asker holds exactly the attempt that it names."""
+def holds(run: RunState | None, attempt: int, owner: Owner) -> bool:
+    """Whether this attempt is running and the asker's, expired or not."""
     return (
         run is not None
         and run.state == "running"
         and run.owner == owner.token
-        and run.attempt == wish.wants
+        and run.attempt == attempt
     )
 
 

@@ -25,7 +25,7 @@ from ._rules import (
     continuable,
     died_text,
     has_ended,
-    is_mine,
+    holds,
     next_fence,
     open_run,
     renewed,
@@ -53,7 +53,7 @@ def claim_known(run: RunState, wish: Wish, ask: Ask, facts: Facts) -> Step[Answe
         return Step(closed_answer(run))
     if run.key.manual:
         return Step(Held(run.key, open_run(run, ask.owner, ask.now)))
-    if is_mine(run, wish, ask.owner):
+    if holds(run, wish.wants, ask.owner):
         lease_ms = wish.terms.lease_ms
         won = Won(run.key, run.attempt, lease_ms, run.fence)
         return Step(won, run=renewed(run, lease_ms, ask.now), extends=True)

@@ -28,6 +28,7 @@ from ._rules import (
     closed_answer,
     continuable,
     died_text,
+    holds,
     open_run,
     too_old,
     trimmed,
@@ -57,16 +58,6 @@ KEPT_MS = 30 * 24 * 3_600_000
 _MANUAL_TOO_OLD_MS = 3_600_000  # a manual run has no catch-up of its own: the default one
 
 
-def holds(run: RunState | None, lease: Lease, owner: Owner) -> bool:
-    """Whether this attempt is running and the asker's, expired or not."""
-    return (
-        run is not None
-        and run.state == "running"
-        and run.owner == owner.token
-        and run.attempt == lease.attempt
-    )
-
-
 def _closed_by(run: RunState, lease: Lease, owner: Owner) -> bool:
     """Whether this attempt was the asker's, and closed by the asker."""
     return (
@@ -83,7 +74,7 @@ def finish(run: RunState | None, result: Result, ask: Ask, job: JobState) -> Ste
         if not result.key.manual and result.key.slot_ms <= job.floor_ms:
             return Step(Lost(lease))
         return _insert(result, ask, "closed")
-    if holds(run, lease, ask.owner):
+    if holds(run, lease.attempt, ask.owner):
         ending = _ending(result, ask.now)
         step = close_run(run, ask, ending)
         return step.with_answer(Recorded(lease, ending.status, ending.detail))
@@ -97,7 +88,7 @@ def release(run: RunState | None, result: Result, ask: Ask) -> Step[Settlement]:
     lease = Lease(result.key, result.attempt)
     if run is None:
         return Step(Lost(lease))
-    if holds(run, lease, ask.owner):
+    if holds(run, lease.attempt, ask.owner):
         return _release(run._replace(deaths=run.deaths + result.counted), lease, result, ask)
     if run.owner == ask.owner.token and run.attempt == result.attempt:
         if run.state == "waiting":
