@@ -1,0 +1,26 @@
+"""Where every process of these tests starts: `child.py MODULE:FUNCTION OPTIONS`.
+
+Started with `-P`, so nothing of the checkout comes before an installed wheel; the helpers
+of the tests go last.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import signal
+import sys
+from pathlib import Path
+
+LONGEST_SECONDS = 90
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    # A process that hangs shows where, and ends, even when its test is gone. Not by a thread:
+    # faulthandler's own would be missing in a forked child, and waited for there for ever.
+    faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
+    signal.alarm(LONGEST_SECONDS)
+    module, _, name = sys.argv[1].partition(":")
+    program = getattr(importlib.import_module(f"tests.processes.{module}"), name)
+    program(json.loads(sys.argv[2]))
