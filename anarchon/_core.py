@@ -23,10 +23,11 @@ instance holds only what the store said it won.
 The parts are `_slots.py` and `_core_missed.py` (what is due, and what nobody ran),
 `_race.py` (what to claim), `_core_rounds.py` (when), `_core_answers.py` (what the answers
 mean), `_watches.py` (the runs of others), `_held.py` and `_attempts.py` (the attempts held
-here), `_core_stop.py` (when all is over) and `_lane.py` (back-off). `Core` is the one door: `handle` takes an input, lets the parts
-move, and returns what the shell has to do. The shell sends two kinds of store calls, one
-of each at a time: the *lane* for what is decided here (ends first, claims last), the
-*keeper* for renewals and looks, which never wait behind the lane.
+here), `_core_stop.py` (when all is over) and `_lane.py` (back-off). `Core` is the one door:
+`handle` takes an input, lets the parts move, and returns what the shell has to do. The shell
+sends two kinds of store calls, one of each at a time: the *lane* for what is decided here
+(ends first, claims last), the *keeper* for renewals and looks, which never wait behind the
+lane.
 """
 
 from __future__ import annotations
@@ -205,8 +206,7 @@ class Core:
             case Skip(), Claims() as claims:
                 self._race.answers.skipped(call, claims, how, now)
             case Unfinished(), Looked() as looked:
-                for name in call.jobs:
-                    self._unlisted.pop(name, None)
+                self._listed(call.jobs)
                 self._race.answers.seen(looked.wrong, how)
             case ((Finish() | Release()), Settled() as settled):
                 self._attempts.settled(settled)
@@ -243,7 +243,7 @@ class Core:
 
     def _recover(self, now: Now) -> None:
         """After an outage: what is open, and was the latest slot of each job decided?"""
-        if self._settings.leases and not self._stopping.asked:
+        if self._settings.leases:
             slots = self._race.slots
             for job in slots.jobs.values():
                 slots.catch_up(job, now)
@@ -255,15 +255,18 @@ class Core:
         if self._settings.leases:
             self._unlisted.update(dict.fromkeys(jobs))
 
+    def _listed(self, jobs: Iterable[str]) -> None:
+        for name in jobs:
+            self._unlisted.pop(name, None)
+
     def _settle_held(self) -> None:
         """A slot that is being run here needs no catching up."""
         for held in self._held:
             self._race.slots.settle(held.key)
 
     def _won(self, held: Held, now: Now) -> None:
-        """A win that came too late, or that nobody here waits for, is handed over."""
-        removed = held.key.job not in self._specs
-        if self._stopping.asked or removed or now.mono >= held.deadline:
+        """A win that nobody here waits for is handed over."""
+        if self._stopping.asked or held.key.job not in self._specs:
             self._attempts.give_back(held, now)
 
     def _stop(self, stop: Stop, now: Now) -> None:
@@ -311,7 +314,6 @@ class Core:
         leases = self._held.renewable() if self._settings.leases else ()
         if not leases:
             self._renew_at = inf
-            self._outage.renewals.answered()
         elif self._renew_at == inf:
             self._renew_at = now.mono + self._settings.heartbeat
         elif self._renew_at <= now.mono and self._outage.renewals.is_open(now.mono):

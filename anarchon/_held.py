@@ -202,8 +202,7 @@ class HeldRuns:
         """Forget an attempt of which nothing is left to do."""
         if held.over:
             self._runs.pop(held.lease, None)
-            if self._by_key.get(held.key) is held:
-                del self._by_key[held.key]
+            self._by_key.pop(held.key, None)
 
     def renewable(self) -> tuple[Lease, ...]:
         """Return the leases to renew: known, not given up, not past a timeout."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ._held import Held as HeldRun
     from ._held import HeldRuns
     from ._slots import JobSlots
-    from ._values import Action, Answered, Claims, JobSpec, Now, RunKey, Settings
+    from ._values import Action, Answered, Claims, Now, Settings
     from ._watches import Watch
 
 
@@ -77,14 +77,14 @@ class Race:
         return self._sent(Claim(tuple(wishes), wins)) if wishes else None
 
     def wakeups(self, now: Now) -> list[float]:
-        """Return the instants at which a claim may have to be sent or planned."""
+        """Return the instants at which a claim may have to be sent or planned; none flies."""
         times = [*self.slots.wakeups(now)]
         if self.unknown is not None:
             times.append(now.mono)
-        elif self._flying is None:
+        else:
+            times.extend(self.watches.wakeups())
             if self.rounds.at is not None:
                 times.append(self.rounds.at)
-            times.extend(at for at in self.watches.wakeups() if at > now.mono)
         return times
 
     def _sent(self, claim: Claim) -> Claim:
@@ -159,11 +159,10 @@ class Race:
             self.rounds.offer - len(wishes),
             lambda job: job.spec.name not in used and self._may_claim(job, now),
         )
-        for job in chosen:
-            if job.pending is not None:
-                key, reason = job.pending.key, job.pending.reason
-                self.answers.specs[key] = job.spec
-                wishes.append(Wish(key, 1, reason, job.spec.terms, fence_seen=job.fence_seen))
+        for job, pending in chosen:
+            key, reason = pending.key, pending.reason
+            self.answers.specs[key] = job.spec
+            wishes.append(Wish(key, 1, reason, job.spec.terms, fence_seen=job.fence_seen))
         return wishes
 
     def _takeovers(self, watches: Iterable[Watch]) -> list[Wish]:

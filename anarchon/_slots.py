@@ -160,9 +160,11 @@ class Slots:
                 self._due(job, due_ms, now, blame)
         self.missed.collect(now)
 
-    def offer(self, most: int, may_claim: Callable[[JobSlots], bool]) -> list[JobSlots]:
-        """Return jobs whose pending slot may be claimed, the one due again soonest first."""
-        chosen: list[JobSlots] = []
+    def offer(
+        self, most: int, may_claim: Callable[[JobSlots], bool]
+    ) -> list[tuple[JobSlots, Pending]]:
+        """Return pending slots that may be claimed, the one whose job is due soonest first."""
+        chosen: list[tuple[JobSlots, Pending]] = []
         passed = []
         while self._line and len(chosen) < most:
             entry = heapq.heappop(self._line)
@@ -170,7 +172,7 @@ class Slots:
             if job.pending is pending:
                 passed.append(entry)
                 if may_claim(job):
-                    chosen.append(job)
+                    chosen.append((job, pending))
         for entry in passed:
             heapq.heappush(self._line, entry)
         return chosen
@@ -274,6 +276,8 @@ class Slots:
         self._push(job, following)
 
     def _push(self, job: JobSlots, due_ms: int | None) -> None:
+        if due_ms == job.next_ms:
+            return  # it is there already
         job.next_ms = due_ms
         if due_ms is not None:
             self._pushed += 1

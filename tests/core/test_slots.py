@@ -268,80 +268,30 @@ def test_many_missed_slots_are_closed_in_parts():
     assert sizes == [512, 88]
 
 
-# --- outages ------------------------------------------------------------------
-
-
-def unreachable(story: Story, until: float) -> None:
-    """Let time pass while no call is answered."""
-    while story.t < until:
-        if story.lane is not None:
-            story.fail()
-        elif story.keeper is not None:
-            story.fail(type(story.keeper))
-        else:
-            story.jump(min(story.wakeup(), until))
-
-
-def test_one_record_covers_the_slots_of_an_outage_and_names_the_first():
-    story = Story(job(catch_up=3600))
-    story.until(Claim)
-    story.claimed(closed())
+def test_a_claim_in_flight_of_a_schedule_that_ended_leaves_nothing():
+    story = Story(job(schedule=Once(10)))
     story.go(10)
     story.until(Claim)
-    unreachable(story, 65)
-    while story.lane is None:
-        story.jump(story.wakeup())
-    assert story.lane.wins == 0  # slot 10, which a newer one has overtaken
+    story.core.add(job(schedule=Once(5)), story.now)
     story.claimed(free())
-    (wish,) = story.until(Skip).wishes
-    assert (wish.key, wish.next_ms) == (key("sync", 50), ms(60))
-    assert wish.detail == "store unreachable; slots since 2027-01-15T08:00:10.000Z"
-    story.claimed(closed("missed", by=ME, detail=wish.detail))
-    assert [(seen.event, seen.slot) for seen in story.events()] == [("missed", 50)]
     story.nothing_open()
-    story.until(Claim)
-    assert claimed_slots(story) == [("sync", 60, "scheduled")]
+    assert story.wakeup() == float("inf")
 
 
-def test_the_record_of_an_outage_stands_alone_when_the_claim_before_it_was_answered_otherwise():
-    story = Story(job(catch_up=3600))
+def test_heaps_keep_little_that_is_out_of_date():
+    slots = (story := Story(job(every=600), job("sooner", every=60))).core._race.slots
+    for _ in range(500):
+        story.core.add(job(every=600), story.now)
+        story.step_wall(-0.1)
+    assert len(slots._next) <= 2 * len(slots.jobs) + 65
+    story = Story(*(job(f"j{n}", every=1) for n in range(3)), workers=1)
+    slots = story.core._race.slots
+    story.go(1)
     story.until(Claim)
-    story.claimed(closed())
-    story.go(10)
-    story.until(Claim)
-    unreachable(story, 65)
-    while story.lane is None:
-        story.jump(story.wakeup())
-    story.claimed(closed())
-    (wish,) = story.until(Skip).wishes
-    assert wish.key == key("sync", 50)
-    assert wish.detail == "store unreachable; slots since 2027-01-15T08:00:20.000Z"
-
-
-def test_slots_missed_before_an_outage_are_part_of_its_record():
-    story = Story(job("a", schedule_at=10), job("b"), workers=1)
-    story.go(10)
-    story.until(Claim)
-    story.claimed_by_job(a=won(left=3600), b=free())
-    story.renewing_until_t(20)
-    assert story.lane.wishes[0].detail == "no free worker"
-    unreachable(story, 55)
-    while not isinstance(story.lane, Skip):
-        story.jump(story.wakeup())
-    (wish,) = story.lane.wishes
-    assert wish.key == key("b", 40)
-    assert wish.detail == "store unreachable; slots since 2027-01-15T08:00:10.000Z"
-
-
-def test_a_single_slot_in_an_outage_is_named_alone():
-    story = Story(job(every=60, catch_up=3600))
-    story.until(Claim)
-    story.claimed(closed())
-    story.go(60)
-    story.until(Claim)
-    unreachable(story, 125)
-    while story.lane is None:
-        story.jump(story.wakeup())
+    for second in range(2, 300):  # nobody answers: every slot is superseded by the next
+        story.jump(second)
+    assert len(slots._line) <= 2 * len(slots.waiting) + 65
     story.claimed(free())
-    (wish,) = story.until(Skip).wishes
-    assert (wish.key, wish.detail) == (key("sync", 60), "not claimed in time")
+    while isinstance(story.lane, Skip):
+        story.claimed(closed("missed"))
+    assert len(story.until(Claim).wishes) == 3
