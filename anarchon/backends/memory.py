@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import sys
 import threading
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, TypeVar
@@ -44,7 +44,7 @@ class MemoryBackend(LocalBackend):
 
     def _connect(self) -> ServerInfo:
         now = self._now()
-        return ServerInfo("memory", platform.python_version(), now.wall_ms, self._steady)
+        return ServerInfo("memory", sys.version.split()[0], now.wall_ms, self._steady)
 
     def abandon(self) -> None:
         """Begin anew: in a forked child the lock may be held, and the runs are the parent's."""
