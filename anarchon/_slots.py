@@ -83,11 +83,11 @@ class Slots:
         self._next: list[tuple[int, int, JobSlots]] = []  # a heap: when the next slot is due
         self._line: list[tuple[float, float, int, Pending, JobSlots]] = []  # a heap: what to offer
         self._pushed = 0  # breaks ties in the heaps, so that jobs are never compared
-        self._put_off: dict[str, JobSlots] = {}  # the jobs whose pending slot is early
+        self._early: list[tuple[float, int, Pending, JobSlots]] = []  # a heap: claimable later
         self._suspended: dict[str, JobSlots] = {}
         self._last_wall_ms: int | None = None
         self.jobs: dict[str, JobSlots] = {}
-        self.waiting: dict[str, JobSlots] = {}  # the jobs that have a pending slot
+        self.waiting: dict[str, JobSlots] = {}  # the jobs whose pending slot isn't early
         self.missed = Misses()
         self.in_flight: frozenset[RunKey] = frozenset()  # claimed, and not answered yet
         self.troubles: list[tuple[RunKey, str]] = []  # schedules that failed, once each
@@ -113,7 +113,6 @@ class Slots:
             return False
         self._forget_pending(job)
         self._suspended.pop(name, None)
-        self._put_off.pop(name, None)
         self.missed.remove(name)
         return True
 
@@ -141,9 +140,10 @@ class Slots:
     def clear(self) -> None:
         """Forget every slot: the scheduler stops."""
         self.missed.clear()
-        for kept in (self.jobs, self.waiting, self._next, self._line, self._suspended):
+        for kept in (self.jobs, self.waiting, self._suspended):
             kept.clear()
-        self._put_off.clear()
+        for heap in (self._next, self._line, self._early):
+            heap.clear()
 
     # --- time ---
 
@@ -152,8 +152,14 @@ class Slots:
         if self._last_wall_ms is not None and now.wall_ms < self._last_wall_ms - STEP_BACK_MS:
             self._stepped_back(now)
         self._last_wall_ms = now.wall_ms
-        for job in [job for job in self._suspended.values() if job.retry_at <= now.mono]:
+        while (
+            self._suspended and (job := next(iter(self._suspended.values()))).retry_at <= now.mono
+        ):
             self._plan_from(job, now)
+        while self._early and self._early[0][0] <= now.mono:
+            _, _, pending, job = heapq.heappop(self._early)
+            if job.pending is pending:
+                self.waiting[job.spec.name] = job
         while self._next and self._next[0][0] <= now.wall_ms:
             due_ms, _, job = heapq.heappop(self._next)
             if self._is_next(job, due_ms):
@@ -182,7 +188,9 @@ class Slots:
         pending = self.pending(key)
         if pending is not None:
             pending.not_before = mono
-            self._put_off[key.job] = self.jobs[key.job]
+            self._pushed += 1
+            heapq.heappush(self._early, (mono, self._pushed, pending, self.jobs[key.job]))
+            self.waiting.pop(key.job, None)
 
     def supersede(self, key: RunKey, now: Now, blame: str) -> None:
         """A slot whose claim was under way when the next fell due was not run: close it."""
@@ -212,12 +220,10 @@ class Slots:
             heapq.heappop(self._next)
         for job in self._suspended.values():
             yield job.retry_at
+            break  # the others were asked later
         yield from self.missed.wakeups(now)
-        for job in list(self._put_off.values()):
-            if job.pending is None or job.pending.not_before <= now.mono:
-                del self._put_off[job.spec.name]
-            else:
-                yield job.pending.not_before
+        if self._early:
+            yield self._early[0][0]
 
     # --- inside ---
 
@@ -237,7 +243,7 @@ class Slots:
         again = inf if job.next_ms is None else job.next_ms
         self._pushed += 1
         heapq.heappush(self._line, (again, job.order, self._pushed, pending, job))
-        if len(self._line) > 2 * len(self.waiting) + SPARE:
+        if len(self._line) > 2 * len(self.waiting) + len(self._early) + SPARE:
             self._line = [entry for entry in self._line if entry[4].pending is entry[3]]
             heapq.heapify(self._line)
 
@@ -317,7 +323,8 @@ class Slots:
             if job.retry_at == inf:
                 self.troubles.append((RunKey(job.spec.name, now.wall_ms), _named(error)))
             job.retry_at = now.mono + SUSPENDED_FOR
-            self._suspended[job.spec.name] = job
+            self._suspended.pop(job.spec.name, None)
+            self._suspended[job.spec.name] = job  # so that they are in the order of their retry
             return None
         if job.retry_at <= now.mono:
             job.retry_at = inf

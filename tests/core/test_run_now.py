@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._values import Abort, Claim, Finish, RecordManual, Renew, Return, StartRun
+from anarchon._values import (
+    Abort,
+    Claim,
+    Finish,
+    Lease,
+    Recorded,
+    RecordManual,
+    Renew,
+    Return,
+    RunKey,
+    StartRun,
+)
 from tests.core.harness import Story
 from tests.core.words import job, won
 
@@ -267,3 +278,11 @@ def test_a_record_for_nobody_here_is_ignored():
     story.settled()
     story.settled() if story.lane is not None else None
     assert story.lane is None
+
+
+def test_a_record_of_a_run_that_nobody_asked_for_is_ignored():
+    story = Story(job(every=600))
+    run = story.run_now()
+    story.settled(Recorded(run, "running"), Recorded(Lease(RunKey("sync", 1, "ghost"), 1), "lost"))
+    story.returns(run)
+    assert returned(story) == [("success", None, None)]
