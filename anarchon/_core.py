@@ -306,7 +306,7 @@ class Core:
         return "not claimed in time" if self._held.free_workers() else "no free worker"
 
     def _tell_troubles(self) -> None:
-        troubles = self._race.slots.troubles
+        troubles = self._race.slots.schedules.troubles
         self._out.extend(Note("schedule", key, error) for key, error in troubles)
         troubles.clear()
 

@@ -197,7 +197,9 @@ class Answers:
                 pending.blocked_by = answer.other.key
         elif isinstance(answer, Early):
             wait = min(answer.wait_ms / 1000, LONGEST_WAIT)
-            self._slots.put_off(wish.key, how.received + wait)
+            if pending is not None:
+                job = self._slots.jobs[wish.key.job]
+                self._slots.line.stand_aside(job, pending, how.received + wait)
         self._slots.supersede(wish.key, now, why)
 
     def _decided_here(self, run: Run, wish: Wish) -> None:

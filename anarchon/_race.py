@@ -155,7 +155,7 @@ class Race:
         """Return the offer: runs to take over, then slots, the one due again soonest first."""
         wishes = self._takeovers(self._ready(now))
         used = {wish.key.job for wish in wishes}
-        chosen = self.slots.offer(
+        chosen = self.slots.line.first(
             self.rounds.offer - len(wishes),
             lambda job: job.spec.name not in used and self._may_claim(job, now),
         )

@@ -15,24 +15,22 @@ import heapq
 from math import inf
 from typing import TYPE_CHECKING
 
+from ._core_line import SPARE, Line
 from ._core_missed import UNREACHABLE, Misses
+from ._core_schedules import Schedules
 from ._values import RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from random import Random
 
     from ._core_missed import Missed
     from ._values import JobSpec, Now, Reason, Status
 
-# A schedule that failed is asked again after this many seconds.
-SUSPENDED_FOR = 60.0
 # A wall clock that stepped back by more than this makes every next slot doubtful.
 STEP_BACK_MS = 1000
 # An outage's record looks for its place before so many slots that somebody else had.
 MOST_TRIES = 8
-# So many out-of-date entries a heap may have beside as many as it has good ones.
-SPARE = 64
 
 
 class Pending:
@@ -81,16 +79,14 @@ class Slots:
         self._late_ms = late_ms
         self._recover = recover
         self._next: list[tuple[int, int, JobSlots]] = []  # a heap: when the next slot is due
-        self._line: list[tuple[float, float, int, Pending, JobSlots]] = []  # a heap: what to offer
-        self._pushed = 0  # breaks ties in the heaps, so that jobs are never compared
-        self._early: list[tuple[float, int, Pending, JobSlots]] = []  # a heap: claimable later
-        self._suspended: dict[str, JobSlots] = {}
+        self._pushed = 0  # breaks ties in the heap, so that jobs are never compared
         self._last_wall_ms: int | None = None
         self.jobs: dict[str, JobSlots] = {}
-        self.waiting: dict[str, JobSlots] = {}  # the jobs whose pending slot isn't early
+        self.line = Line()
+        self.waiting = self.line.waiting
         self.missed = Misses()
+        self.schedules = Schedules()
         self.in_flight: frozenset[RunKey] = frozenset()  # claimed, and not answered yet
-        self.troubles: list[tuple[RunKey, str]] = []  # schedules that failed, once each
 
     # --- jobs ---
 
@@ -112,7 +108,7 @@ class Slots:
         if job is None:
             return False
         self._forget_pending(job)
-        self._suspended.pop(name, None)
+        self.schedules.forget(name)
         self.missed.remove(name)
         return True
 
@@ -120,7 +116,7 @@ class Slots:
         """Make the latest slot pending if it was due less than `catch_up` ago."""
         if job.pending is not None:
             return
-        slot = self._ask(job, now, lambda: job.spec.schedule.latest_ms(now.wall_ms))
+        slot = self.schedules.latest(job, now.wall_ms, now)
         if slot is not None and now.wall_ms - slot < job.spec.terms.catch_up_ms:
             self._set_pending(job, slot, "catch-up")
 
@@ -139,11 +135,11 @@ class Slots:
 
     def clear(self) -> None:
         """Forget every slot: the scheduler stops."""
+        self.jobs.clear()
+        self._next.clear()
+        self.line.clear()
         self.missed.clear()
-        for kept in (self.jobs, self.waiting, self._suspended):
-            kept.clear()
-        for heap in (self._next, self._line, self._early):
-            heap.clear()
+        self.schedules.clear()
 
     # --- time ---
 
@@ -152,52 +148,21 @@ class Slots:
         if self._last_wall_ms is not None and now.wall_ms < self._last_wall_ms - STEP_BACK_MS:
             self._stepped_back(now)
         self._last_wall_ms = now.wall_ms
-        while (
-            self._suspended and (job := next(iter(self._suspended.values()))).retry_at <= now.mono
-        ):
+        while (job := self.schedules.next_trial(now)) is not None:
             self._plan_from(job, now)
-        while self._early and self._early[0][0] <= now.mono:
-            _, _, pending, job = heapq.heappop(self._early)
-            if job.pending is pending:
-                self.waiting[job.spec.name] = job
+        self.line.collect(now.mono)
         while self._next and self._next[0][0] <= now.wall_ms:
             due_ms, _, job = heapq.heappop(self._next)
             if self._is_next(job, due_ms):
                 self._due(job, due_ms, now, blame)
         self.missed.collect(now)
 
-    def offer(
-        self, most: int, may_claim: Callable[[JobSlots], bool]
-    ) -> list[tuple[JobSlots, Pending]]:
-        """Return pending slots that may be claimed, the one whose job is due soonest first."""
-        chosen: list[tuple[JobSlots, Pending]] = []
-        passed = []
-        while self._line and len(chosen) < most:
-            entry = heapq.heappop(self._line)
-            pending, job = entry[3:]
-            if job.pending is pending:
-                passed.append(entry)
-                if may_claim(job):
-                    chosen.append((job, pending))
-        for entry in passed:
-            heapq.heappush(self._line, entry)
-        return chosen
-
-    def put_off(self, key: RunKey, mono: float) -> None:
-        """The store finds it too early to claim this slot."""
-        pending = self.pending(key)
-        if pending is not None:
-            pending.not_before = mono
-            self._pushed += 1
-            heapq.heappush(self._early, (mono, self._pushed, pending, self.jobs[key.job]))
-            self.waiting.pop(key.job, None)
-
     def supersede(self, key: RunKey, now: Now, blame: str) -> None:
         """A slot whose claim was under way when the next fell due was not run: close it."""
         job = self.jobs.get(key.job)
         if job is None or self.pending(key) is not None:
             return
-        following = self._ask(job, now, lambda: job.spec.schedule.next_after_ms(key.slot_ms))
+        following = self.schedules.next_after(job, key.slot_ms, now)
         if following is not None:
             self.missed.add(key.job, key.slot_ms, key.slot_ms, following, blame)
 
@@ -218,12 +183,9 @@ class Slots:
                 yield now.mono + (due_ms - now.wall_ms) / 1000
                 break
             heapq.heappop(self._next)
-        for job in self._suspended.values():
-            yield job.retry_at
-            break  # the others were asked later
+        yield from self.schedules.wakeups()
         yield from self.missed.wakeups(now)
-        if self._early:
-            yield self._early[0][0]
+        yield from self.line.wakeups()
 
     # --- inside ---
 
@@ -232,35 +194,29 @@ class Slots:
         job = self.jobs.get(missed.wish.key.job)
         if job is None or missed.first_ms >= end_ms:
             return
-        last = self._ask(job, now, lambda: job.spec.schedule.latest_ms(end_ms - 1))
+        last = self.schedules.latest(job, end_ms - 1, now)
         if last is not None and last >= missed.first_ms:
             name, tries = job.spec.name, missed.tries + 1
             self.missed.add(name, missed.first_ms, last, end_ms, missed.why, tries)
 
     def _set_pending(self, job: JobSlots, slot_ms: int, reason: Reason) -> None:
         pending = job.pending = Pending(RunKey(job.spec.name, slot_ms), reason)
-        self.waiting[job.spec.name] = job
-        again = inf if job.next_ms is None else job.next_ms
-        self._pushed += 1
-        heapq.heappush(self._line, (again, job.order, self._pushed, pending, job))
-        if len(self._line) > 2 * len(self.waiting) + len(self._early) + SPARE:
-            self._line = [entry for entry in self._line if entry[4].pending is entry[3]]
-            heapq.heapify(self._line)
+        self.line.enter(job, pending)
 
     def _due(self, job: JobSlots, slot_ms: int, now: Now, blame: str) -> None:
         """Slot `slot_ms` is due; when more have passed, only the latest counts."""
         undecided = job.pending is not None and job.pending.key not in self.in_flight
         first_missed = job.pending.key.slot_ms if job.pending and undecided else None
         last_missed = first_missed
-        following = self._ask(job, now, lambda: job.spec.schedule.next_after_ms(slot_ms))
+        following = self.schedules.next_after(job, slot_ms, now)
         if following is not None and following <= now.wall_ms:
-            latest = self._ask(job, now, lambda: job.spec.schedule.latest_ms(now.wall_ms))
+            latest = self.schedules.latest(job, now.wall_ms, now)
             if latest is not None and latest > slot_ms:
                 first_missed = slot_ms if first_missed is None else first_missed
-                previous = self._ask(job, now, lambda: job.spec.schedule.latest_ms(latest - 1))
+                previous = self.schedules.latest(job, latest - 1, now)
                 last_missed = slot_ms if previous is None else previous
                 slot_ms = latest
-            following = self._ask(job, now, lambda: job.spec.schedule.next_after_ms(now.wall_ms))
+            following = self.schedules.next_after(job, now.wall_ms, now)
         if first_missed is not None and last_missed is not None:
             self.missed.add(job.spec.name, first_missed, last_missed, slot_ms, blame)
         self._forget_pending(job)
@@ -275,10 +231,10 @@ class Slots:
 
     def _forget_pending(self, job: JobSlots) -> None:
         job.pending = None
-        self.waiting.pop(job.spec.name, None)
+        self.line.leave(job)
 
     def _plan_from(self, job: JobSlots, now: Now) -> None:
-        following = self._ask(job, now, lambda: job.spec.schedule.next_after_ms(now.wall_ms))
+        following = self.schedules.next_after(job, now.wall_ms, now)
         self._push(job, following)
 
     def _push(self, job: JobSlots, due_ms: int | None) -> None:
@@ -301,7 +257,7 @@ class Slots:
         for job in self.jobs.values():
             if job.pending is not None and job.pending.key.slot_ms > now.wall_ms:
                 self._forget_pending(job)
-            if job.spec.name not in self._suspended:
+            if not self.schedules.is_suspended(job.spec.name):
                 self._plan_from(job, now)
                 if self._recover:  # it may have been passed over while the clock was ahead
                     self.catch_up(job, now)
@@ -314,26 +270,3 @@ class Slots:
         if job.pending is not None:
             return job.pending.key.slot_ms
         return now.wall_ms if job.next_ms is None else job.next_ms
-
-    def _ask(self, job: JobSlots, now: Now, compute: Callable[[], int | None]) -> int | None:
-        """Ask a schedule; one that fails suspends its own job and is told about once."""
-        try:
-            answer = compute()
-        except BaseException as error:  # a schedule is user code: it may raise anything
-            if job.retry_at == inf:
-                self.troubles.append((RunKey(job.spec.name, now.wall_ms), _named(error)))
-            job.retry_at = now.mono + SUSPENDED_FOR
-            self._suspended.pop(job.spec.name, None)
-            self._suspended[job.spec.name] = job  # so that they are in the order of their retry
-            return None
-        if job.retry_at <= now.mono:
-            job.retry_at = inf
-            self._suspended.pop(job.spec.name, None)
-        return answer
-
-
-def _named(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # its str() is user code as well
-        return type(error).__name__

@@ -290,7 +290,7 @@ def test_heaps_keep_little_that_is_out_of_date():
     story.until(Claim)
     for second in range(2, 300):  # nobody answers: every slot is superseded by the next
         story.jump(second)
-    assert len(slots._line) <= 2 * len(slots.waiting) + 65
+    assert len(slots.line._order) <= 2 * len(slots.waiting) + 65
     story.claimed(free())
     while isinstance(story.lane, Skip):
         story.claimed(closed("missed"))

@@ -1,0 +1,81 @@
+"""Schedules that fail: each suspends its own job, is told about once, and is asked again.
+
+Pure. A schedule is user code, so that it may raise anything at any time.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from ._values import RunKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ._slots import JobSlots
+    from ._values import Now
+
+# A schedule that failed is asked again after this many seconds.
+SUSPENDED_FOR = 60.0
+
+
+class Schedules:
+    """Asks schedules, and remembers those that failed."""
+
+    def __init__(self) -> None:
+        self._suspended: dict[str, JobSlots] = {}  # in the order of their next trial
+        self.troubles: list[tuple[RunKey, str]] = []  # what failed, once each
+
+    def next_after(self, job: JobSlots, t_ms: int, now: Now) -> int | None:
+        """Return the least slot greater than `t_ms`, None also when the schedule fails."""
+        return self._ask(job, now, lambda: job.spec.schedule.next_after_ms(t_ms))
+
+    def latest(self, job: JobSlots, t_ms: int, now: Now) -> int | None:
+        """Return the greatest slot at or before `t_ms`, None also when the schedule fails."""
+        return self._ask(job, now, lambda: job.spec.schedule.latest_ms(t_ms))
+
+    def is_suspended(self, name: str) -> bool:
+        """Say whether a job waits for its schedule to work again."""
+        return name in self._suspended
+
+    def next_trial(self, now: Now) -> JobSlots | None:
+        """Return a job whose schedule is to be asked again now."""
+        job = next(iter(self._suspended.values()), None)
+        return None if job is None or job.retry_at > now.mono else job
+
+    def forget(self, name: str) -> None:
+        """Forget a job."""
+        self._suspended.pop(name, None)
+
+    def clear(self) -> None:
+        """Forget every job."""
+        self._suspended.clear()
+
+    def wakeups(self) -> Iterator[float]:
+        """Yield the monotonic instant of the next trial."""
+        for job in self._suspended.values():
+            yield job.retry_at
+            break
+
+    def _ask(self, job: JobSlots, now: Now, compute: Callable[[], int | None]) -> int | None:
+        try:
+            answer = compute()
+        except BaseException as error:
+            if job.retry_at == inf:
+                self.troubles.append((RunKey(job.spec.name, now.wall_ms), _named(error)))
+            job.retry_at = now.mono + SUSPENDED_FOR
+            self.forget(job.spec.name)
+            self._suspended[job.spec.name] = job
+            return None
+        if job.retry_at <= now.mono:
+            job.retry_at = inf
+            self.forget(job.spec.name)
+        return answer
+
+
+def _named(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its str() is user code as well
+        return type(error).__name__
