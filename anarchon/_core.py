@@ -23,24 +23,23 @@ instance holds only what the store said it won.
 The parts are `_slots.py` and `_core_missed.py` (what is due, and what nobody ran),
 `_race.py` (what to claim), `_core_rounds.py` (when), `_core_answers.py` (what the answers
 mean), `_watches.py` (the runs of others), `_held.py` and `_attempts.py` (the attempts held
-here), `_core_stop.py` (when all is over) and `_lane.py` (back-off). `Core` is the one door:
-`handle` takes an input, lets the parts move, and returns what the shell has to do. The shell
-sends two kinds of store calls, one of each at a time: the *lane* for what is decided here
-(ends first, claims last), the *keeper* for renewals and looks, which never wait behind the
-lane.
+here), `_core_calls.py` (what is sent to the store), `_core_stop.py` (when all is over) and
+`_lane.py` (back-off). `Core` is the one door: `handle` takes an input, lets the parts move,
+and returns what the shell has to do. The shell sends two kinds of store calls, one of each
+at a time: the *lane* for what is decided here (ends first, claims last), the *keeper* for
+renewals and looks, which never wait behind the lane.
 """
 
 from __future__ import annotations
 
-from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from ._attempts import Attempts
+from ._core_calls import Calls
 from ._core_missed import UNREACHABLE
 from ._core_stop import Stopping
 from ._held import HeldRuns
-from ._lane import Outage
 from ._race import Race
 from ._values import (
     Answered,
@@ -60,30 +59,15 @@ from ._values import (
     Settled,
     Skip,
     Stop,
-    StoreDown,
     StoreUp,
     Tick,
     Unfinished,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from random import Random
 
-    from ._held import Held
-    from ._lane import Backoff
-    from ._values import (
-        Action,
-        Input,
-        JobSpec,
-        KeeperCall,
-        LaneCall,
-        Now,
-        Settings,
-        StoreCall,
-    )
-
-BATCH = 512
+    from ._values import Action, Input, JobSpec, Now, Settings
 
 
 class CoreView(NamedTuple):
@@ -100,16 +84,12 @@ class Core:
     def __init__(self, settings: Settings, rng: Random) -> None:
         self._settings = settings
         self._out: list[Action] = []
+        self._specs: dict[str, JobSpec] = {}
         self._held = HeldRuns(settings)
         self._attempts = Attempts(settings, self._held, self._out)
         self._race = Race(settings, rng, self._held, self._out)
-        self._specs: dict[str, JobSpec] = {}
+        self._calls = Calls(settings, self._held, self._attempts, self._race, rng, self._out)
         self._stopping = Stopping(settings, self._held, self._attempts, self._out)
-        self._outage = Outage(settings.heartbeat, rng)
-        self._lane: LaneCall | None = None
-        self._keeper: KeeperCall | None = None
-        self._unlisted: dict[str, None] = {}  # jobs whose open runs have to be asked for
-        self._renew_at = inf
 
     @property
     def stopping(self) -> bool:
@@ -124,14 +104,14 @@ class Core:
     def add(self, spec: JobSpec, now: Now) -> None:
         """Schedule a job, in place of one of the same name."""
         self._specs[spec.name] = spec
-        if not self._stopping.asked:
+        if not self.stopping:
             self._race.slots.add(spec, now)
             self._settle_held()
-            self._ask_for([spec.name])
+            self._calls.list_jobs([spec.name])
 
     def remove(self, name: str) -> bool:
         """Stop scheduling and watching a job; a run in progress here goes on."""
-        self._unlisted.pop(name, None)
+        self._calls.listed([name])
         self._specs.pop(name, None)
         return self._race.remove(name)
 
@@ -150,20 +130,13 @@ class Core:
         return actions
 
     def next_wakeup(self, now: Now) -> float | None:
-        """Return the monotonic instant at which a `Tick` is needed, if nothing comes before."""
+        """Return the monotonic instant at which a `Tick` is needed, if nothing comes before.
+
+        `now` is that of the last input: what was due by then has been done.
+        """
         if self.stopped:
             return None
-        gate = self._outage.calls.until
-        times = [*self._held.wakeups(), *self._stopping.wakeups()]
-        if self._keeper is None:
-            times.append(max(self._renew_at, self._outage.renewals.until))
-            times.append(max(self._race.watches.look_due(), gate))
-        if self._lane is not None:
-            times.extend(self._race.slots.wakeups(now))
-        elif self._queued():
-            times.append(gate)
-        else:
-            times.extend(max(at, gate) for at in self._race.wakeups(now))
+        times = [*self._held.wakeups(), *self._stopping.wakeups(), *self._calls.wakeups(now)]
         soonest = min((at for at in times if at > now.mono), default=inf)
         return None if soonest == inf else soonest
 
@@ -176,12 +149,12 @@ class Core:
             case Answered():
                 self._answered(message, now)
             case Failed(call=call, error=error):
-                self._failed(call, error, now)
+                self._calls.failed(call, error, now)
             case Ended():
                 self._attempts.ended(message, now)
             case RunNow(key=key):
                 spec = self._specs.get(key.job)
-                self._attempts.run_now(message, spec, now, stopping=self._stopping.asked)
+                self._attempts.run_now(message, spec, now, stopping=self.stopping)
             case Stop():
                 self._stop(message, now)
             case _:
@@ -189,24 +162,20 @@ class Core:
 
     def _answered(self, how: Answered, now: Now) -> None:
         call = how.call
-        if isinstance(call, Renew | Look):
-            self._keeper = None
-        else:
-            self._lane = None
+        self._calls.landed(call)
         match call, how.answer:
             case Renew(), Renewed() as renewed:
-                self._renew_at = how.sent + self._settings.heartbeat
+                self._calls.renewed(how.sent)
                 self._attempts.renewed(call, renewed, how, now)
             case Look(), Looked() as looked:
                 self._race.watches.looked(looked, how.sent, how.received)
                 self._race.answers.seen(looked.wrong, how)
             case Claim(), Claims() as claims:
-                for held in self._race.answered(call, claims, how, now):
-                    self._won(held, now)
+                self._claimed(call, claims, how, now)
             case Skip(), Claims() as claims:
                 self._race.answers.skipped(call, claims, how, now)
             case Unfinished(), Looked() as looked:
-                self._listed(call.jobs)
+                self._calls.listed(call.jobs)
                 self._race.answers.seen(looked.wrong, how)
             case ((Finish() | Release()), Settled() as settled):
                 self._attempts.settled(settled)
@@ -214,32 +183,17 @@ class Core:
                 self._attempts.recorded_manual(settled)
             case _:
                 wrong = TypeError(f"the store answered {type(call).__name__} with the wrong type")
-                self._failed(call, wrong, now)
+                self._calls.failed(call, wrong, now)
                 return
-        self._reached(call, now)
-
-    def _failed(self, call: StoreCall, error: BaseException, now: Now) -> None:
-        if isinstance(call, Renew | Look):
-            self._keeper = None
-        else:
-            self._lane = None
-        if isinstance(call, Look):
-            self._race.watches.look_failed(now.mono)
-        elif isinstance(call, Claim):
-            self._race.failed(call)
-        if self._outage.begins(self._gate_of(call), now.mono):
-            self._out.append(StoreDown(error))
-
-    def _reached(self, call: StoreCall, now: Now) -> None:
-        """A call was answered; what failed before and is not needed any more doesn't count."""
-        if not self._held.renewable():
-            self._outage.renewals.answered()
-        if self._outage.ends(self._gate_of(call)):
+        if self._calls.ends_outage(call):
             self._out.append(StoreUp())
             self._recover(now)
 
-    def _gate_of(self, call: StoreCall) -> Backoff:
-        return self._outage.renewals if isinstance(call, Renew) else self._outage.calls
+    def _claimed(self, call: Claim, claims: Claims, how: Answered, now: Now) -> None:
+        """Hand over what was won and nobody here waits for."""
+        for held in self._race.answered(call, claims, how, now):
+            if self.stopping or held.key.job not in self._specs:
+                self._attempts.give_back(held, now)
 
     def _recover(self, now: Now) -> None:
         """After an outage: what is open, and was the latest slot of each job decided?"""
@@ -248,31 +202,17 @@ class Core:
             for job in slots.jobs.values():
                 slots.catch_up(job, now)
             self._settle_held()
-            self._ask_for(slots.jobs)
-
-    def _ask_for(self, jobs: Iterable[str]) -> None:
-        """Ask the store which runs of these jobs are open."""
-        if self._settings.leases:
-            self._unlisted.update(dict.fromkeys(jobs))
-
-    def _listed(self, jobs: Iterable[str]) -> None:
-        for name in jobs:
-            self._unlisted.pop(name, None)
+            self._calls.list_jobs(slots.jobs)
 
     def _settle_held(self) -> None:
         """A slot that is being run here needs no catching up."""
         for held in self._held:
             self._race.slots.settle(held.key)
 
-    def _won(self, held: Held, now: Now) -> None:
-        """A win that nobody here waits for is handed over."""
-        if self._stopping.asked or held.key.job not in self._specs:
-            self._attempts.give_back(held, now)
-
     def _stop(self, stop: Stop, now: Now) -> None:
         if self._stopping.begin(stop, now):
             self._race.stop()
-            self._unlisted.clear()
+            self._calls.stop()
             self._attempts.stop(now)
 
     # --- after every input ---
@@ -280,8 +220,8 @@ class Core:
     def _settle(self, now: Now) -> None:
         """Let time pass for every part, then send what has become due."""
         self._attempts.expire(now)
-        if not self._stopping.asked:
-            self._ask_for(sorted(self._attempts.bereft))
+        if not self.stopping:
+            self._calls.list_jobs(sorted(self._attempts.bereft))
             self._race.answers.handed_over(self._attempts.handed_over, now.mono)
             self._race.slots.collect(now, self._blame())
             self._tell_troubles()
@@ -289,19 +229,13 @@ class Core:
         self._attempts.bereft.clear()
         self._attempts.handed_over.clear()
         self._attempts.start_due(now)
-        if self._keeper is None:
-            self._send_keeper(now)
-        if self._lane is None and self._outage.calls.is_open(now.mono):
-            self._lane = self._next_lane_call(now)
-            if self._lane is not None:
-                self._out.append(self._lane)
-        if self._stopping.asked:
-            busy = self._lane or self._keeper or self._race.undecided or self._queued()
-            self._stopping.check(now, settled=not busy)
+        self._calls.send(now, stopping=self.stopping)
+        if self.stopping:
+            self._stopping.check(now, settled=self._calls.settled)
 
     def _blame(self) -> str:
         """Return why a slot that is still pending has not been run."""
-        if self._outage.on:
+        if self._calls.outage.on:
             return UNREACHABLE
         return "not claimed in time" if self._held.free_workers() else "no free worker"
 
@@ -309,46 +243,3 @@ class Core:
         troubles = self._race.slots.schedules.troubles
         self._out.extend(Note("schedule", key, error) for key, error in troubles)
         troubles.clear()
-
-    def _send_keeper(self, now: Now) -> None:
-        leases = self._held.renewable() if self._settings.leases else ()
-        if not leases:
-            self._renew_at = inf
-        elif self._renew_at == inf:
-            self._renew_at = now.mono + self._settings.heartbeat
-        elif self._renew_at <= now.mono and self._outage.renewals.is_open(now.mono):
-            self._keeper = Renew(leases)
-            self._out.append(self._keeper)
-            return
-        self._send_look(now)
-
-    def _send_look(self, now: Now) -> None:
-        """Look when a run of others is watched, and when no worker here could claim one."""
-        watches = self._race.watches
-        saturated = self._settings.leases and self._held.free_workers() == 0
-        watches.plan(now.mono, needed=saturated and not self._stopping.asked)
-        if watches.look_due() <= now.mono and self._outage.calls.is_open(now.mono):
-            watches.look_sent(now.mono)
-            jobs = tuple(self._race.slots.jobs) if saturated else watches.jobs()
-            self._keeper = Look(jobs)
-            self._out.append(self._keeper)
-
-    def _queued(self) -> bool:
-        attempts = self._attempts
-        return bool(attempts.finishes or attempts.releases or attempts.manuals or self._unlisted)
-
-    def _next_lane_call(self, now: Now) -> LaneCall | None:
-        """Return the next call of the lane: ends first, claims last."""
-        attempts = self._attempts
-        if attempts.finishes:
-            return Finish(tuple(attempts.finishes.values())[:BATCH])
-        if attempts.releases:
-            return Release(tuple(attempts.releases.values())[:BATCH])
-        if attempts.manuals:
-            return RecordManual(tuple(attempts.manuals.values())[:BATCH])
-        if self._race.unknown is None:  # else that comes first: its lease may be running
-            if skips := self._race.slots.missed.ready(BATCH):
-                return Skip(skips)
-            if self._unlisted:
-                return Unfinished(tuple(islice(self._unlisted, BATCH)))
-        return self._race.next_claim(now, stopping=self._stopping.asked)

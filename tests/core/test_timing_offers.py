@@ -234,8 +234,8 @@ def test_a_year_of_failures_overflows_nothing():
 @pytest.mark.parametrize(("heartbeat", "calls", "renewals"), [(10, 5.0, 1.0), (4, 2.0, 0.4)])
 def test_the_caps(heartbeat, calls, renewals):
     story = Story(lease=3 * heartbeat, heartbeat=heartbeat)
-    assert story.core._outage.calls._cap == calls
-    assert story.core._outage.renewals._cap == renewals
+    assert story.core._calls.outage.calls._cap == calls
+    assert story.core._calls.outage.renewals._cap == renewals
 
 
 def test_one_gate_for_claims_finishes_and_looks_another_for_renewals():
