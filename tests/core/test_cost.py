@@ -24,12 +24,12 @@ class Counter:
     def __init__(self) -> None:
         self.count = 0
 
-    def __enter__(self) -> Counter:
+    def __enter__(self):
         self._before = sys.gettrace()
         sys.settrace(self._trace)
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *exc):
         sys.settrace(self._before)
 
     def _trace(self, frame, event, arg):
