@@ -22,10 +22,11 @@ a backend that isn't open, on a short connection of their own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .._values import (
         Claims,
         Lease,
@@ -94,9 +95,7 @@ class ClaimBackend(ABC):
         """
 
     @abstractmethod
-    def record_manual(
-        self, results: Sequence[Result], *, owner: Owner, lease_ms: int
-    ) -> Settled:
+    def record_manual(self, results: Sequence[Result], *, owner: Owner, lease_ms: int) -> Settled:
         """Insert manual runs as running; `Recorded`, also on a repeat."""
 
     @abstractmethod
