@@ -220,6 +220,8 @@ class Core:
     def _settle(self, now: Now) -> None:
         """Let time pass for every part, then send what has become due."""
         self._attempts.expire(now)
+        if self._calls.outage.on:
+            self._attempts.tell_results()
         if not self.stopping:
             self._calls.list_jobs(sorted(self._attempts.bereft))
             self._race.answers.handed_over(self._attempts.handed_over, now.mono)
@@ -231,7 +233,8 @@ class Core:
         self._attempts.start_due(now)
         self._calls.send(now, stopping=self.stopping)
         if self.stopping:
-            self._stopping.check(now, settled=self._calls.settled)
+            calls = self._calls
+            self._stopping.check(now, settled=calls.settled, hopeless=calls.hopeless)
 
     def _blame(self) -> str:
         """Return why a slot that is still pending has not been run."""

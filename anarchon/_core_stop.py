@@ -1,6 +1,8 @@
 """When a scheduler that was asked to stop has stopped.
 
-Pure. It has when every end is recorded and every claim settled, or at the timeout. A stop
+Pure. It has when every end is recorded and every claim settled, or at the timeout. While
+the store can't be reached and only claims are open, it doesn't wait for long: what they won
+nobody started, and its lease ends by itself. A stop
 called from a run's own handler doesn't wait for that run: the caller may go on once all
 others are done, and the run has one heartbeat past the timeout to end and be recorded.
 """
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from ._values import Action, Lease, Now, Settings, Stop
 
 
+# How long a claim without an answer is worth a stop's time while the store is down.
+HOPELESS_AFTER = 1.0
+
+
 class Stopping:
     """Whether this instance is stopping, and how far it is."""
 
@@ -29,6 +35,7 @@ class Stopping:
         self._attempts = attempts
         self._out = out
         self._until = inf
+        self._hopeless_at = inf
         self._spared: frozenset[Lease] = frozenset()
         self._drained = False
         self.done = False
@@ -44,14 +51,22 @@ class Stopping:
         if self.asked:
             return False
         self._until = now.mono + stop.timeout
+        self._hopeless_at = now.mono + HOPELESS_AFTER
         return True
 
     def wakeups(self) -> list[float]:
         """Return the monotonic instants at which time runs out."""
-        return [self._until, self._until + self._settings.heartbeat] if self.asked else []
+        if not self.asked:
+            return []
+        return [self._hopeless_at, self._until, self._until + self._settings.heartbeat]
 
-    def check(self, now: Now, *, settled: bool) -> None:
-        """Say what is done; `settled`: nothing is owed to the store or awaited from it."""
+    def check(self, now: Now, *, settled: bool, hopeless: bool) -> None:
+        """Say what is done.
+
+        `settled`: nothing is owed to the store or awaited from it. `hopeless`: only claims
+        and looks are, and the store can't be reached.
+        """
+        settled = settled or (hopeless and now.mono >= self._hopeless_at)
         rest = [held for held in self._held if _waited_for(held)]
         others = [held for held in rest if held.lease not in self._spared]
         if now.mono >= self._until:
