@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from ._held import STUCK_AFTER, Held
-from ._states import NOT_HANDED_OVER, TIMED_OUT, UNSTARTED, Ending, ending
+from ._states import (
+    NO_LONGER_HELD,
+    NOT_HANDED_OVER,
+    NOT_RECORDED,
+    TIMED_OUT,
+    UNSTARTED,
+    Ending,
+    ending,
+)
 from ._values import (
     Abort,
     Emit,
@@ -67,6 +75,7 @@ class Attempts:
         self.manuals: dict[Lease, Result] = {}  # manual runs to write down as running
         self.bereft: set[str] = set()  # jobs of which somebody else has a run of ours
         self.handed_over: list[Lease] = []  # given up here, and open to everybody
+        self._untold: dict[Lease, Held] = {}  # manual runs with a result not yet recorded
 
     # --- time ---
 
@@ -97,13 +106,25 @@ class Attempts:
                 self._abort(held, "stop", now)
 
     def leave(self, left: list[Held]) -> None:
-        """Stop has timed out: say which handlers are left running."""
+        """Stop has timed out: say which handlers are left, and which results nobody has."""
+        self.tell_results()
         for held in left:
             if held.handler == "live":
                 self._out.append(Note("left", held.key, f"attempt {held.lease.attempt}"))
                 if held.manual and held.record == "open":
                     run = self._run(held, "interrupted", NOT_HANDED_OVER)
                     self._out.append(Return(held.key, run))
+            if held.record == "settling" and held.result is not None:
+                status = held.result.status
+                self._out.append(Emit(EVENTS[status], self._run(held, status, NOT_RECORDED)))
+
+    def tell_results(self) -> None:
+        """The store can't be told now: whoever waits for a manual run need not wait for that."""
+        for held in self._untold.values():
+            if held.result is not None:
+                run = self._run(held, held.result.status, held.result.detail)
+                self._out.append(Return(held.key, run))
+        self._untold.clear()
 
     # --- inputs ---
 
@@ -148,7 +169,7 @@ class Attempts:
             else:
                 self._result(held, how, now, message.error, message.traceback)
         elif held.record == "taken" and held.result is None:  # else it was told of
-            self._out.append(Emit("lost", self._run(held, "lost")))
+            self._out.append(Emit("lost", self._run(held, "lost", NO_LONGER_HELD)))
         self._held.drop_if_over(held)
 
     # --- answers ---
@@ -192,7 +213,9 @@ class Attempts:
     # --- inside ---
 
     def _start(self, held: Held, now: Now) -> None:
-        action = held.start(now.wall_ms, now.mono)
+        # The time at which a manual run was asked for is its slot, by another thread's reading.
+        started_ms = max(now.wall_ms, held.key.slot_ms) if held.manual else now.wall_ms
+        action = held.start(started_ms, now.mono)
         run = self._run(held, "running")
         if held.reason == "takeover":
             self._out.append(Emit("takeover", run))
@@ -228,7 +251,7 @@ class Attempts:
         self.bereft.add(held.key.job)
         if held.handler == "pending":
             held.handle("drop")
-            self._out.append(Emit("lost", self._run(held, "lost")))
+            self._out.append(Emit("lost", self._run(held, "lost", NO_LONGER_HELD)))
         self._abort(held, "lost", now)
         self._held.drop_if_over(held)
 
@@ -245,7 +268,7 @@ class Attempts:
         self.manuals.pop(held.lease, None)
         (self.finishes if how.call == "finish" else self.releases)[held.lease] = result
         if held.manual:
-            self._out.append(Return(held.key, self._run(held, how.status, how.detail)))
+            self._untold[held.lease] = held
 
     def _settle(self, held: Held, answer: Settlement) -> None:
         match answer:
@@ -259,7 +282,7 @@ class Attempts:
             case Lost():
                 held.note("lose")
                 self.bereft.add(held.key.job)
-                self._emit(held, "lost", None)
+                self._emit(held, "lost", NO_LONGER_HELD)
             case _:
                 assert_never(answer)
 
@@ -271,7 +294,10 @@ class Attempts:
             detail = ours.detail if detail is None else detail
         elif status == "failed":
             error = detail  # a counted hand-over that used the budget up
-        self._out.append(Emit(EVENTS[status], self._run(held, status, detail, error)))
+        run = self._run(held, status, detail, error)
+        self._out.append(Emit(EVENTS[status], run))
+        if self._untold.pop(held.lease, None) is not None:
+            self._out.append(Return(held.key, run))
 
     def _run(
         self, held: Held, status: Status, detail: str | None = None, error: str | None = None

@@ -34,7 +34,8 @@ class Calling:
 
         The run is not shared, not blocked by others and never taken over. When the job's
         timeout or the limit of a stop comes first, the record says so. It is returned
-        when the handler has ended; the store is told at the same time, or when it is back.
+        when the handler has ended and history has the record; while the store is down
+        that comes later, and nobody waits for it.
 
         Args:
             name: The job.

@@ -60,12 +60,18 @@ class Calls:
         self.keeper: KeeperCall | None = None
         self._unlisted: dict[str, None] = {}  # jobs whose open runs have to be asked for
         self._renew_at = inf
+        self._write_failed = False  # and has to be sent again: a look proves nothing then
 
     @property
     def settled(self) -> bool:
         """Whether nothing is owed to the store, or awaited from it."""
         flying = self.lane is not None or self.keeper is not None
         return not (flying or self._race.undecided or self._queued())
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the store can't be reached, and no end waits for it."""
+        return self.outage.on and not self._queued()
 
     # --- open runs ---
 
@@ -99,6 +105,7 @@ class Calls:
     def failed(self, call: StoreCall, error: BaseException, now: Now) -> None:
         """A call got no answer: it has to be sent again."""
         self.landed(call)
+        self._write_failed = self._write_failed or _writes(call)
         if isinstance(call, Look):
             self._race.watches.look_failed(now.mono)
         elif isinstance(call, Claim):
@@ -107,7 +114,14 @@ class Calls:
             self._out.append(StoreDown(error))
 
     def ends_outage(self, call: StoreCall) -> bool:
-        """A call was answered; what failed before and isn't needed any more doesn't count."""
+        """A call was answered; what failed before and isn't needed any more doesn't count.
+
+        A store may answer looks and refuse to write, as a file does that is locked.
+        """
+        if _writes(call):
+            self._write_failed = False
+        elif self._write_failed and not isinstance(call, Renew):
+            return False
         if not self._held.renewable():
             self.outage.renewals.answered()
         return self.outage.ends(self._gate_of(call))
@@ -181,3 +195,7 @@ class Calls:
             if self._unlisted:
                 return Unfinished(tuple(islice(self._unlisted, BATCH)))
         return self._race.next_claim(now, stopping=stopping)
+
+
+def _writes(call: StoreCall) -> bool:
+    return not isinstance(call, Look | Unfinished | Renew)

@@ -45,6 +45,8 @@ class Ending(NamedTuple):
 
 HANDED_OVER = "handed over"
 NOT_HANDED_OVER = "not handed over"
+NOT_RECORDED = "not recorded"
+NO_LONGER_HELD = "no longer held"
 AFTER_STOP = "after stop"
 TIMEOUT = "timeout"
 

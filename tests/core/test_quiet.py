@@ -197,6 +197,28 @@ def test_calls_that_fail_keep_an_outage_going_though_renewals_are_answered():
     assert outage_events(story) == ["StoreDown", "StoreUp"]
 
 
+def test_looks_that_are_answered_do_not_end_an_outage_of_what_has_to_be_written():
+    """A file that another program has locked can be read all the same."""
+    story = Story(job("a", every=600), job("b", every=600))
+    story.go(600)
+    story.until(Claim)
+    story.claimed_by_job(a=won(), b=held())
+    run = story.started()[0]
+    story.returns(run)
+    story.fail(Finish)
+    story.fail(Finish)
+    while not isinstance(story.keeper, Look):
+        if story.lane is not None:
+            story.fail(Finish)
+        story.jump(story.wakeup())
+    story.looked(others=1)
+    assert outage_events(story) == ["StoreDown"]
+    if story.lane is None:
+        story.until(Finish)
+    story.settled()
+    assert outage_events(story) == ["StoreDown", "StoreUp"]
+
+
 def test_a_second_outage_is_told_of_again():
     story = Story(job())
     for slot in (10, 20):

@@ -46,7 +46,7 @@ def test_lost_on_renewal_aborts_and_makes_a_backup():
     story.wait(5)
     assert len(story.all(Claim)) == 1  # our own handler still lives
     story.returns(run)
-    assert story.events() == [("lost", "sync", 600, 1, None)]
+    assert story.events() == [("lost", "sync", 600, 1, "no longer held")]
     (wish,) = story.until(Claim).wishes
     assert (wish.key, wish.wants) == (run.key, 3)
 
@@ -72,7 +72,7 @@ def test_lost_before_its_slot_is_never_started():
     first, second = (wish.key for wish in story.all(Claim)[0].wishes)
     story.wait(10)
     story.renewed((first, 1))
-    assert story.events() == [("lost", first.job, 600, 1, None)]
+    assert story.events() == [("lost", first.job, 600, 1, "no longer held")]
     story.nothing_open()
     story.wait(11)
     assert [run.key for run in story.started()] == [second]
@@ -83,7 +83,7 @@ def test_lost_on_finish_makes_a_backup():
     run = story.win(slot=600)
     story.returns(run)
     story.lost()
-    assert story.events() == [("lost", "sync", 600, 1, None)]
+    assert story.events() == [("lost", "sync", 600, 1, "no longer held")]
     story.open_runs(running(run.key, attempt=2))
     story.until(Look)
     story.looked(running(run.key, attempt=2, left=-1))

@@ -247,7 +247,7 @@ def test_a_timeout_that_somebody_else_overtook_is_told_of_as_lost():
     story.wait(5)
     story.lost()
     story.nothing_open()
-    assert story.events() == [("lost", "sync", 600, 1, None)]
+    assert story.events() == [("lost", "sync", 600, 1, "no longer held")]
     story.returns(run)
     assert [seen.event for seen in story.events()] == ["lost"]
 
@@ -363,7 +363,7 @@ def test_after_a_flush_the_runner_is_lost_and_the_latest_slot_may_run_again():
     story.renewed(run)
     story.nothing_open()
     story.obeys(run)
-    assert story.events() == [("lost", "sync", 0, 1, None)]
+    assert story.events() == [("lost", "sync", 0, 1, "no longer held")]
 
 
 def test_a_backup_after_a_flush_claims_the_latest_slot_as_never_tried():

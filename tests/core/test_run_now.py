@@ -14,6 +14,7 @@ from anarchon._values import (
     Renew,
     Return,
     RunKey,
+    RunNow,
     StartRun,
 )
 from tests.core.harness import Story
@@ -57,12 +58,13 @@ def test_it_returns_when_its_handler_ends_and_is_recorded():
     story.settled()
     story.wait(3)
     story.returns(run)
+    assert isinstance(story.lane, Finish)
+    assert returned(story) == []  # whoever asks history next must find it there
+    story.settled()
     (answer,) = story.all(Return)
     assert (answer.key, answer.run.status, answer.run.manual) == (run.key, "success", True)
     assert answer.run.run_id == "m1"
     assert answer.run.duration_ms == pytest.approx(3000, abs=1)
-    assert isinstance(story.lane, Finish)
-    story.settled()
     assert [seen.event for seen in story.events()] == ["success"]
 
 
@@ -71,6 +73,7 @@ def test_a_failure_returns_as_well():
     run = story.run_now()
     story.settled()
     story.raises(run)
+    story.settled()
     assert returned(story) == [("failed", None, "ValueError: no")]
 
 
@@ -117,6 +120,28 @@ def test_while_the_store_is_down_it_runs_and_returns_and_is_recorded_afterwards(
     assert [seen.event for seen in story.events()] == ["success"]
 
 
+def test_a_result_that_waits_for_the_store_returns_when_an_outage_begins():
+    story = Story(job(every=600))
+    run = story.run_now()
+    story.settled()
+    story.returns(run)
+    story.fail()
+    assert returned(story) == []
+    story.fail()
+    assert returned(story) == [("success", None, None)]
+    story.until(Finish)
+    story.settled()
+    assert len(returned(story)) == 1
+
+
+def test_it_never_starts_before_it_was_asked_for():
+    """Its slot is the time at which it was asked for, on a clock read by another thread."""
+    story = Story(job(every=600))
+    story.core.handle(RunNow(RunKey("sync", story.now.wall_ms + 7, "m1"), None), story.now)
+    (held,) = story.core._held
+    assert held.started_ms == held.key.slot_ms
+
+
 def test_its_lease_is_renewed_with_the_others_once_the_store_has_it():
     story = Story(job(every=600), job("b", every=600))
     story.go(590)
@@ -156,8 +181,8 @@ def test_its_timeout_ends_the_record_and_it_returns_then():
     story.settled()
     story.go(5)
     assert Abort(run, "timeout") in [a for _, a in story.log]
-    assert returned(story) == [("failed", "timeout", "TimeoutError: still running after 5 s")]
     story.settled()
+    assert returned(story) == [("failed", "timeout", "TimeoutError: still running after 5 s")]
     story.returns(run)
     assert len(returned(story)) == 1
 
@@ -204,9 +229,9 @@ def test_after_stop_it_is_interrupted_without_running():
     story.stop()
     story.run_now()
     assert len(story.started()) == 1
-    assert returned(story) == [("interrupted", "not handed over", None)]
     assert isinstance(story.lane, Finish)
     story.settled()
+    assert returned(story) == [("interrupted", "not handed over", None)]
     story.obeys(run)
     story.settled()
     assert story.is_stopped()
@@ -243,8 +268,9 @@ def test_for_want_of_a_thread_it_returns_interrupted():
     run = story.run_now()
     story.settled()
     story.unstarted(run)
-    assert returned(story) == [("interrupted", "not handed over", "no thread")]
     assert isinstance(story.lane, Finish)
+    story.settled()
+    assert returned(story) == [("interrupted", "not handed over", "no thread")]
 
 
 def test_it_can_be_cancelled():
@@ -255,6 +281,7 @@ def test_it_can_be_cancelled():
     story.renewed(cancelled=(run,))
     assert story.aborted() == [(run, "cancel")]
     story.obeys(run)
+    story.settled()
     assert returned(story) == [("interrupted", "not handed over", None)]
 
 
@@ -285,4 +312,5 @@ def test_a_record_of_a_run_that_nobody_asked_for_is_ignored():
     run = story.run_now()
     story.settled(Recorded(run, "running"), Recorded(Lease(RunKey("sync", 1, "ghost"), 1), "lost"))
     story.returns(run)
+    story.settled()
     assert returned(story) == [("success", None, None)]

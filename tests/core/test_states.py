@@ -229,7 +229,7 @@ def test_ends_after_somebody_else_took_it_over():
     story.fail_renewals_until(630)
     story.returns(run)
     story.lost()
-    assert story.events() == [("lost", "sync", 600, 1, None)]
+    assert story.events() == [("lost", "sync", 600, 1, "no longer held")]
 
 
 @pytest.mark.parametrize("budget", [3, 0])

@@ -74,7 +74,35 @@ def test_a_stop_while_the_store_is_down_ends_at_its_timeout():
         if not story.is_stopped():
             story.jump(story.wakeup())
     assert story.t == pytest.approx(620.01)
-    assert story.events() == []
+    assert story.events() == [("interrupted", "sync", 600, 1, "not recorded")]
+
+
+def test_a_failure_that_nobody_could_record_is_told_of_at_the_end_of_a_stop():
+    story = Story(job(every=600))
+    run = story.win(slot=600)
+    story.raises(run)
+    story.stop(5)
+    while not story.is_stopped():
+        if isinstance(story.lane, Finish):
+            story.fail()
+        if not story.is_stopped():
+            story.jump(story.wakeup())
+    assert story.events() == [("failure", "sync", 600, 1, "not recorded")]
+
+
+def test_a_claim_that_a_dead_store_never_answers_is_not_worth_a_stop_s_time():
+    story = Story(job(every=600))
+    story.go(600)
+    story.until(Claim)
+    story.fail()
+    story.fail()
+    story.stop(30)
+    while not story.is_stopped():
+        if isinstance(story.lane, Claim):
+            story.fail()
+        if not story.is_stopped():
+            story.jump(story.wakeup())
+    assert story.t == pytest.approx(601, abs=0.2)
 
 
 def test_a_stop_while_the_store_is_down_ends_when_it_is_back():
@@ -182,9 +210,9 @@ def test_a_manual_run_is_aborted_and_returns():
     story.stop()
     assert story.aborted() == [(run, "stop")]
     story.obeys(run)
+    story.settled()
     (answer,) = story.all(Return)
     assert (answer.run.status, answer.run.detail) == ("interrupted", "not handed over")
-    story.settled()
     assert story.is_stopped()
 
 
