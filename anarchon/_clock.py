@@ -19,7 +19,9 @@ from ._values import Pace
 if TYPE_CHECKING:
     from queue import SimpleQueue
 
-    from ._values import Settings
+    from ._messages import (
+        Settings,
+    )
     from .context import Signal
 
 T = TypeVar("T")

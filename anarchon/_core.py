@@ -20,14 +20,14 @@ A store call that isn't answered may have had its effect. So every call can be r
 a finish until it is answered, a claim exactly as it was before any other claim. An
 instance holds only what the store said it won.
 
-The parts are `_slots.py` and `_core_missed.py` (what is due, and what nobody ran),
-`_race.py` (what to claim), `_core_rounds.py` (when), `_core_answers.py` (what the answers
-mean), `_watches.py` (the runs of others), `_held.py` and `_attempts.py` (the attempts held
-here), `_core_calls.py` (what is sent to the store), `_core_stop.py` (when all is over) and
-`_lane.py` (back-off). `Core` is the one door: `handle` takes an input, lets the parts move,
-and returns what the shell has to do. The shell sends two kinds of store calls, one of each
-at a time: the *lane* for what is decided here (ends first, claims last), the *keeper* for
-renewals and looks, which never wait behind the lane.
+The parts are `_core_slots.py` and `_core_missed.py` (what is due, and what nobody ran),
+`_core_race.py` (what to claim), `_core_rounds.py` (when), `_core_answers.py` (what the
+answers mean), `_core_watches.py` (the runs of others), `_core_held.py` and
+`_core_attempts.py` (the attempts held here), `_core_calls.py` (what is sent to the store),
+`_core_stop.py` (when all is over) and `_core_backoff.py` (back-off). `Core` is the one door:
+`handle` takes an input, lets the parts move, and returns what the shell has to do. The shell
+sends two kinds of store calls, one of each at a time: the *lane* for what is decided here
+(ends first, claims last), the *keeper* for renewals and looks, which never wait behind it.
 """
 
 from __future__ import annotations
@@ -35,39 +35,47 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from ._attempts import Attempts
+from ._core_attempts import Attempts
 from ._core_calls import Calls
+from ._core_held import HeldRuns
 from ._core_missed import UNREACHABLE
+from ._core_race import Race
 from ._core_stop import Stopping
-from ._held import HeldRuns
-from ._race import Race
-from ._values import (
+from ._messages import (
     Answered,
     Claim,
-    Claims,
     Ended,
     Failed,
     Finish,
     Look,
-    Looked,
     Note,
     RecordManual,
     Release,
     Renew,
-    Renewed,
     RunNow,
-    Settled,
     Skip,
     Stop,
     StoreUp,
     Tick,
     Unfinished,
 )
+from ._values import (
+    Claims,
+    Looked,
+    Renewed,
+    Settled,
+)
 
 if TYPE_CHECKING:
     from random import Random
 
-    from ._values import Action, Input, JobSpec, Now, Settings
+    from ._messages import (
+        Action,
+        Input,
+        JobSpec,
+        Now,
+        Settings,
+    )
 
 
 class CoreView(NamedTuple):

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._attempts import EVENTS
-from ._lane import Fleet
+from ._core_attempts import EVENTS
+from ._core_backoff import Fleet
+from ._messages import (
+    Emit,
+    Note,
+)
 from ._values import (
     Closed,
     Early,
-    Emit,
     Held,
     Missing,
-    Note,
     OpenRun,
     RunKey,
     Suspect,
@@ -28,24 +30,26 @@ from ._values import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ._held import Held as HeldRun
-    from ._held import HeldRuns
-    from ._slots import Slots
-    from ._values import (
+    from ._core_held import Held as HeldRun
+    from ._core_held import HeldRuns
+    from ._core_slots import Slots
+    from ._core_watches import Watch, Watches
+    from ._messages import (
         Action,
-        Answer,
         Answered,
         Claim,
-        Claims,
         JobSpec,
-        Lease,
         Now,
-        Run,
         Settings,
         Skip,
+    )
+    from ._values import (
+        Answer,
+        Claims,
+        Lease,
+        Run,
         Wish,
     )
-    from ._watches import Watch, Watches
 
 MOST_NAMED = 10  # a reply names at most so many other open runs of a job
 MOST_EARLY = 1.0  # a claim may come so long before its slot, by the store's clock

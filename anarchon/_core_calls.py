@@ -12,8 +12,8 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
-from ._lane import Outage
-from ._values import (
+from ._core_backoff import Outage
+from ._messages import (
     Claim,
     Finish,
     Look,
@@ -29,11 +29,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
-    from ._attempts import Attempts
-    from ._held import HeldRuns
-    from ._lane import Backoff
-    from ._race import Race
-    from ._values import Action, KeeperCall, LaneCall, Now, Settings, StoreCall
+    from ._core_attempts import Attempts
+    from ._core_backoff import Backoff
+    from ._core_held import HeldRuns
+    from ._core_race import Race
+    from ._messages import (
+        Action,
+        KeeperCall,
+        LaneCall,
+        Now,
+        Settings,
+        StoreCall,
+    )
 
 BATCH = 512
 

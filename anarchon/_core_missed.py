@@ -17,7 +17,9 @@ from ._values import RunKey, SkipWish, instant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ._values import Now
+    from ._messages import (
+        Now,
+    )
 
 # Why slots passed while the store gave no answer; their records are merged into one.
 UNREACHABLE = "store unreachable"

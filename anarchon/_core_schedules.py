@@ -13,8 +13,10 @@ from ._values import RunKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ._slots import JobSlots
-    from ._values import Now
+    from ._core_slots import JobSlots
+    from ._messages import (
+        Now,
+    )
 
 # A schedule that failed is asked again after this many seconds.
 SUSPENDED_FOR = 60.0

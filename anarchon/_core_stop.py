@@ -12,12 +12,23 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from ._values import Drained, Stopped
+from ._messages import (
+    Drained,
+    Stopped,
+)
 
 if TYPE_CHECKING:
-    from ._attempts import Attempts
-    from ._held import Held, HeldRuns
-    from ._values import Action, Lease, Now, Settings, Stop
+    from ._core_attempts import Attempts
+    from ._core_held import Held, HeldRuns
+    from ._messages import (
+        Action,
+        Now,
+        Settings,
+        Stop,
+    )
+    from ._values import (
+        Lease,
+    )
 
 
 # How long a claim without an answer is worth a stop's time while the store is down.

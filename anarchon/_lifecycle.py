@@ -8,7 +8,7 @@ its inbox and waits for the answer on a private queue.
 So there is no lock to be held by anybody, and that is the point: a signal handler that
 calls `stop` has interrupted the main thread anywhere, perhaps inside `start` or `stop`
 itself, and whatever lock that thread holds stays held until the handler returns. For the
-same reason the life's thread neither logs nor calls listeners (see ``_journal.py``), and
+same reason the life's thread neither logs nor calls listeners (see ``_lifecycle_journal.py``), and
 is itself started by a helper: `Thread.start` waits for the new thread under a lock.
 """
 
@@ -20,25 +20,41 @@ from queue import SimpleQueue
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
-from . import _exits
+from . import _lifecycle_exits
 from . import _log_lines as lines
-from ._dues import Calls, GivenJobs, Halts
-from ._journal import Journal
+from ._lifecycle_dues import Calls, GivenJobs, Halts
+from ._lifecycle_journal import Journal
+from ._lifecycle_requests import Await, Call, Changed, Halt, Inbox, Join, Word, not_running
 from ._lifecycle_states import LIFECYCLE
-from ._requests import Await, Call, Changed, Halt, Inbox, Join, Word, not_running
-from ._values import Drained, Emit, Note, Owner, Return, Stopped, StoreDown, StoreUp
+from ._messages import (
+    Drained,
+    Emit,
+    Note,
+    Return,
+    Stopped,
+    StoreDown,
+    StoreUp,
+)
+from ._values import (
+    Owner,
+)
 from .errors import BackendUnavailable, NotRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._clock import Clock
-    from ._definitions import Registry
+    from ._jobs_definitions import Registry
+    from ._lifecycle_requests import Answer, Request
     from ._lifecycle_states import LifecycleEvent, State
-    from ._options import Options
-    from ._requests import Answer, Request
+    from ._messages import (
+        Action,
+    )
+    from ._scheduler_options import Options
     from ._threads import Engine
-    from ._values import Action, ServerInfo
+    from ._values import (
+        ServerInfo,
+    )
     from .events import Listeners
 
 # How long after its timeout a stop is still waited for by whoever began it: the engine ends
@@ -144,7 +160,7 @@ class Life:
     def _live(self) -> None:
         try:
             self.journal.start()
-            _exits.enter(self)
+            _lifecycle_exits.enter(self)
             if self._open():
                 self._serve()
         except BaseException as error:
@@ -209,7 +225,7 @@ class Life:
         self._jobs.keep_all(engine)
         assert self.info is not None
         self.journal.started(self.owner.instance_id, len(self._jobs), self.info)
-        if _exits.has_twin(self):
+        if _lifecycle_exits.has_twin(self):
             self.journal.say(lines.twins(repr(self.options.backend)))
         self._answer_joins(Word.RUNNING)
         return True
@@ -329,7 +345,7 @@ class Life:
         elif self._failure is not None and not self._joins:
             self.journal.say(lines.start_failed(self.owner.instance_id, self._failure))
         self.journal.close_log(LEAST_FLUSH_SECONDS)
-        _exits.leave(self)
+        _lifecycle_exits.leave(self)
         self._step("stopped" if self.state == "stopping" else "failed")
         self._forget(self)
         self._answer_everybody()

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from ._values import Note, Run, RunEvent, RunKey
+    from ._messages import (
+        Note,
+    )
+    from ._values import (
+        Run,
+        RunEvent,
+        RunKey,
+    )
 
 _LONGEST_ERROR = 500
 

@@ -5,7 +5,7 @@ runs and is done; a handler that ignores its abort outlives its record. Its *rec
 open until there is a result, is then being settled with the store, and at last is
 settled, or taken by somebody else. The core forgets an attempt when both are over.
 
-Nothing here acts: `_held.py` applies the first two tables, `_core.py` the third.
+Nothing here acts: `_core_held.py` applies the first two tables, `_core.py` the third.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Each thread owns what it changes, and hands frozen values on through a `SimpleQueue`:
 
 * *scheduler* owns the core, the estimate of the store's clock and every deadline
-  (`_loop.py`);
-* *store* and *keeper* ask the store, one question at a time each (`_lanes.py`);
-* *workers* call handlers (`_workers.py`).
+  (`_threads_loop.py`);
+* *store* and *keeper* ask the store, one question at a time each (`_threads_lanes.py`);
+* *workers* call handlers (`_threads_workers.py`).
 
 All are daemon threads of our own, and exist before a stop needs them: at interpreter exit
 no thread can be made any more, and one that isn't a daemon would be joined before anybody
@@ -19,19 +19,33 @@ from queue import Empty, SimpleQueue
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
-from ._lanes import Lane, LaneEnded
-from ._loop import Add, EngineStats, Join, Loop, Remove
-from ._values import RunNow, Stop, Stopped
-from ._workers import Workers
+from ._messages import (
+    RunNow,
+    Stop,
+    Stopped,
+)
+from ._threads_lanes import Lane, LaneEnded
+from ._threads_loop import Add, EngineStats, Join, Loop, Remove
+from ._threads_workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
     from ._clock import Clock
-    from ._loop import Told
-    from ._run_handler import Around
-    from ._values import JobSpec, Lease, Limits, Owner, RunKey, ServerInfo, Settings
+    from ._messages import (
+        JobSpec,
+        Settings,
+    )
+    from ._threads_handler import Around
+    from ._threads_loop import Told
+    from ._values import (
+        Lease,
+        Limits,
+        Owner,
+        RunKey,
+        ServerInfo,
+    )
     from .backends.base import ClaimBackend
 
 THREAD_END = 1.0  # for a thread that has nothing left to do but to end

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
     from ._clock import Clock
     from ._durations import Duration
-    from ._values import AbortReason, Reason, StartRun
+    from ._messages import (
+        StartRun,
+    )
+    from ._values import (
+        AbortReason,
+        Reason,
+    )
 
 _WORDS: dict[AbortReason, str] = {
     "stop": "the scheduler is stopping",

@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 
 from ._durations import shown
-from ._handlers import check_callable
+from ._jobs_handlers import check_callable
 from .errors import ConfigurationError
 from .jobs import check_name, check_options, naming
 from .schedules import Cron, Every, Once, slot_source

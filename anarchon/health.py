@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._clock import Clock
-    from ._journal import Outage
     from ._lifecycle import Life
+    from ._lifecycle_journal import Outage
     from ._lifecycle_states import State
-    from ._options import Options
+    from ._scheduler_options import Options
     from ._threads import EngineStats
 
 

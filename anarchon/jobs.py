@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 from ._durations import parse_ms, shown
-from ._handlers import check_callable, takes_context
-from ._values import JobSpec, Terms
+from ._jobs_handlers import check_callable, takes_context
+from ._messages import (
+    JobSpec,
+)
+from ._values import (
+    Terms,
+)
 from .errors import ConfigurationError
 from .schedules import slot_source
 
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ._durations import Duration
-    from ._handlers import Handler
+    from ._jobs_handlers import Handler
     from .schedules import Schedule
 
 Overlap: TypeAlias = Literal["skip", "allow"]

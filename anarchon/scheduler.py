@@ -1,6 +1,6 @@
 """The scheduler: what users hold in their hands.
 
-It defines jobs (``_definitions.py``), and passes everything else on: to the life that is
+It defines jobs (``_jobs_definitions.py``), and passes everything else on: to the life that is
 going on (``_lifecycle.py``), or to the backend. What only a running scheduler needs is
 imported by `start`, since most imports of this package never start one.
 """
@@ -12,12 +12,12 @@ from signal import SIGTERM
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from . import _forks
-from ._asking import Asking
-from ._calling import Calling
+from . import _lifecycle_forks
 from ._clock import Clock
-from ._definitions import Definitions, Registry
-from ._options import check_options, limit_seconds
+from ._jobs_definitions import Definitions, Registry
+from ._scheduler_asking import Asking
+from ._scheduler_calling import Calling
+from ._scheduler_options import check_options, limit_seconds
 from .errors import NotRunning
 from .events import Listeners, Listening
 from .jobs import make_defaults
@@ -122,7 +122,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         )
         self._timezone = timezone
         self._registry = Registry()
-        _forks.renew_in_children(self._registry)
+        _lifecycle_forks.renew_in_children(self._registry)
         self._listeners = Listeners()
         self._clock = Clock()
         self._lives: dict[int, Life] = {}  # by pid, so that a forked child finds none
@@ -180,9 +180,9 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             self._tell_disabled()
             return
         if self._signals is not None:
-            from . import _signals
+            from . import _lifecycle_signals
 
-            _signals.install(self._signals[0], self._life, self._signals[1])
+            _lifecycle_signals.install(self._signals[0], self._life, self._signals[1])
         while not self._started(patient=retry):
             continue
 
@@ -202,9 +202,9 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             seconds = limit_seconds(timeout, "stop(timeout)")
             life.stop(seconds, wait=get_ident() not in self._inside)
             if self._signals is not None and self._life() is None:
-                from . import _signals
+                from . import _lifecycle_signals
 
-                _signals.uninstall(self._life)
+                _lifecycle_signals.uninstall(self._life)
 
     def wait(self, timeout: Duration | None = None) -> Signals | None:
         """Wait until the scheduler has been stopped by anybody, at most the timeout.
@@ -213,10 +213,10 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         are replaced meanwhile, and then put back. While idle it returns None at once.
         """
         seconds = None if timeout is None else limit_seconds(timeout, "wait(timeout)")
-        from . import _signals
+        from . import _lifecycle_signals
 
-        with _signals.caught() as answer:
-            return _signals.wait(self._life(), answer, seconds)
+        with _lifecycle_signals.caught() as answer:
+            return _lifecycle_signals.wait(self._life(), answer, seconds)
 
     def run(self) -> None:
         """Start, wait for SIGTERM, SIGINT or somebody's `stop`, and stop: a whole program.
@@ -224,12 +224,12 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         The handlers of both signals are replaced from before the start until the stop
         begins; a second one then has its usual effect. Raises what `start` raises.
         """
-        from . import _signals
+        from . import _lifecycle_signals
 
         try:
-            with _signals.caught() as answer:
+            with _lifecycle_signals.caught() as answer:
                 self.start()
-                _signals.wait(self._life(), answer, None)
+                _lifecycle_signals.wait(self._life(), answer, None)
         except NotRunning:
             return
         finally:
@@ -263,12 +263,12 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         Raises:
             ConfigurationError: One of them can't be handled.
         """
-        from . import _signals
+        from . import _lifecycle_signals
 
         exit_seconds = self._options.exit_seconds
         seconds = exit_seconds if timeout is None else limit_seconds(timeout, "timeout")
-        checked = _signals.check_signals(signals)
-        installed = _signals.install(checked, self._life, seconds)
+        checked = _lifecycle_signals.check_signals(signals)
+        installed = _lifecycle_signals.install(checked, self._life, seconds)
         self._signals = (checked, seconds) if installed else self._signals
         return installed
 
@@ -277,12 +277,12 @@ class Scheduler(Definitions, Calling, Asking, Listening):
     def _life(self) -> Life | None:
         life = self._lives.get(os.getpid())
         if len(self._lives) > (life is not None):
-            _forks.drop_foreign(self._lives, self._registry)
+            _lifecycle_forks.drop_foreign(self._lives, self._registry)
         return life
 
     def _started(self, *, patient: bool) -> bool:
         """Take part in a start; False when it has to be tried again after a stop."""
-        from ._requests import begin, share
+        from ._lifecycle_requests import begin, share
 
         if (life := self._life()) is not None:
             return share(life, patient=patient)

@@ -25,7 +25,9 @@ from .errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ._durations import Duration
-    from ._values import SlotSource
+    from ._messages import (
+        SlotSource,
+    )
 
 MINIMUM_PERIOD_MS = 100
 
@@ -166,9 +168,9 @@ class Cron(_Slots):
     __slots__ = ("_expression", "_source", "_timezone")
 
     def __init__(self, expression: str, timezone: str = "UTC") -> None:
-        from ._cron import parse
-        from ._cron_walk import CronWalk
-        from ._wall import WallSlots, load_zone
+        from ._schedules_cron import parse
+        from ._schedules_walk import CronWalk
+        from ._schedules_wall import WallSlots, load_zone
 
         fields = parse(expression)
         zone = load_zone(timezone)
@@ -219,7 +221,7 @@ class Once(_Slots):
     __slots__ = ("_slot_ms",)
 
     def __init__(self, at: datetime | str, timezone: str | None = None) -> None:
-        from ._one_off import one_off_ms
+        from ._schedules_once import one_off_ms
 
         self._slot_ms = one_off_ms(at, timezone)
 

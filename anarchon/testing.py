@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._claim_only import ClaimOnly
-from ._faulty import FaultyBackend, Hold
+from ._testing_claim_only import ClaimOnly
+from ._testing_faulty import FaultyBackend, Hold
 
 if TYPE_CHECKING:
-    from ._contract import BackendContract, LeaseBackendContract
-    from ._manual_clock import ManualClock
+    from ._testing_clock import ManualClock
+    from ._testing_contract import BackendContract, LeaseBackendContract
 
 __all__ = [
     "BackendContract",
@@ -30,7 +30,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "ManualClock":
-        from ._manual_clock import ManualClock
+        from ._testing_clock import ManualClock
 
         return ManualClock
     if name in ("BackendContract", "LeaseBackendContract"):
@@ -42,10 +42,9 @@ def _contract(name: str) -> Any:
     """Import the contract so that its assertions tell what they compared."""
     import sys
 
-    if "anarchon._contract" not in sys.modules:
+    if "anarchon._testing_contract" not in sys.modules:
         import pytest
 
-        pytest.register_assert_rewrite("anarchon._contract")
-    from . import _contract
+        pytest.register_assert_rewrite("anarchon._testing_contract")
 
     return getattr(_contract, name)

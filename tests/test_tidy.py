@@ -24,15 +24,10 @@ FACADE = "Scheduler"  # the one class that may have more methods
 # Decisions only: what they import is listed, so that nothing can creep in.
 PURE = (
     "_core*.py",
-    "_attempts.py",
-    "_held.py",
-    "_lane.py",
-    "_race.py",
-    "_slots.py",
     "_states.py",
     "_values.py",
-    "_watches.py",
-    "backends/_rules.py",
+    "_messages.py",
+    "backends/_rules*.py",
 )
 PURE_IMPORTS = {
     "__future__",
@@ -54,9 +49,9 @@ PURE_IMPORTS = {
 THREAD_MAKERS = {
     "_demo_instance.py",  # watches the pipe from its parent
     "_lifecycle.py",  # a start in the background, and the one that leads a running scheduler
-    "_outlet.py",  # listeners and log lines
+    "_lifecycle_outlet.py",  # listeners and log lines
     "_threads.py",
-    "_workers.py",
+    "_threads_workers.py",
     "context.py",  # `on_abort`
 }
 

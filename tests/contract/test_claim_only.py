@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._contract.bench import Bench, HandClock
+from anarchon._testing_contract.bench import Bench, HandClock
 from anarchon._values import Closed, Held, Lost, Recorded, Won
 from anarchon.backends.base import ClaimBackend, LeaseBackend
 from anarchon.backends.memory import MemoryBackend

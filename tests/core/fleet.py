@@ -11,25 +11,19 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from anarchon._core import Core
-from anarchon._values import (
+from anarchon._messages import (
     Abort,
     Answered,
     Claim,
     Ended,
     Failed,
     Finish,
-    Lease,
-    Limits,
     Look,
     Now,
-    Owner,
-    Pace,
     RecordManual,
     Release,
     Renew,
-    Result,
     Return,
-    RunKey,
     RunNow,
     Settings,
     Skip,
@@ -40,6 +34,14 @@ from anarchon._values import (
     StoreUp,
     Tick,
     Unfinished,
+)
+from anarchon._values import (
+    Lease,
+    Limits,
+    Owner,
+    Pace,
+    Result,
+    RunKey,
     Wish,
 )
 from anarchon.backends.memory import MemoryBackend
@@ -47,7 +49,11 @@ from tests.core.stage import KEEPER, LANE, MONO0
 from tests.core.words import T0, job
 
 if TYPE_CHECKING:
-    from anarchon._values import Action, Input, StoreCall
+    from anarchon._messages import (
+        Action,
+        Input,
+        StoreCall,
+    )
 
 HEARTBEAT, LEASE_SECONDS, WORKERS = 2, 6, 2
 TERMS = {"lease": LEASE_SECONDS, "heartbeat": HEARTBEAT, "jitter": 0.02}

@@ -14,14 +14,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anarchon._values import Claim, Look, Renew
+from anarchon._messages import (
+    Claim,
+    Look,
+    Renew,
+)
 from tests.core.stage import MONO0, Stage
 from tests.core.words import T0, held, key, lease, won
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anarchon._values import Action, Answer, Lease, OpenRun, Wish
+    from anarchon._messages import (
+        Action,
+    )
+    from anarchon._values import (
+        Answer,
+        Lease,
+        OpenRun,
+        Wish,
+    )
 
 
 class Story(Stage):

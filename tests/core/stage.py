@@ -7,31 +7,22 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from anarchon._core import Core
-from anarchon._values import (
+from anarchon._messages import (
     Abort,
     Answered,
     Claim,
-    Claims,
     Emit,
     Ended,
     Failed,
     Finish,
-    Lease,
     Look,
-    Looked,
-    Lost,
     Note,
     Now,
-    Recorded,
     RecordManual,
     Release,
-    Released,
     Renew,
-    Renewed,
-    RunKey,
     RunNow,
     Settings,
-    Settled,
     Skip,
     StartRun,
     Stop,
@@ -41,12 +32,33 @@ from anarchon._values import (
     Tick,
     Unfinished,
 )
+from anarchon._values import (
+    Claims,
+    Lease,
+    Looked,
+    Lost,
+    Recorded,
+    Released,
+    Renewed,
+    RunKey,
+    Settled,
+)
 from tests.core.words import ME, T0, ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anarchon._values import Action, Answer, Input, JobSpec, OpenRun, Run, Wish
+    from anarchon._messages import (
+        Action,
+        Input,
+        JobSpec,
+    )
+    from anarchon._values import (
+        Answer,
+        OpenRun,
+        Run,
+        Wish,
+    )
 
 MONO0 = 4096.0
 LANE = Claim | Finish | Release | Skip | Unfinished | RecordManual

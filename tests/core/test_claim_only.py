@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._values import (
+from anarchon._messages import (
     Claim,
-    Claims,
     Finish,
     Look,
     RecordManual,
@@ -14,6 +13,9 @@ from anarchon._values import (
     Renew,
     Skip,
     Unfinished,
+)
+from anarchon._values import (
+    Claims,
 )
 from tests.core.harness import Story, claimed_slots
 from tests.core.stage import KEEPER, LANE

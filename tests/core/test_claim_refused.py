@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._values import Claim, Emit, Finish, Look, Skip, Unfinished
+from anarchon._messages import (
+    Claim,
+    Emit,
+    Finish,
+    Look,
+    Skip,
+    Unfinished,
+)
 from tests.core.harness import Story
 from tests.core.words import (
     ME,

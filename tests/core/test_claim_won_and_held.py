@@ -6,7 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from anarchon._values import Claim, Look, Release, StartRun
+from anarchon._messages import (
+    Claim,
+    Look,
+    Release,
+    StartRun,
+)
 from tests.core.harness import Story
 from tests.core.words import (
     ME,

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._values import Claim, Renew, Skip
+from anarchon._messages import (
+    Claim,
+    Renew,
+    Skip,
+)
 from tests.core.harness import Story
 from tests.core.words import (
     ME,

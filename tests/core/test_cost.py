@@ -10,7 +10,10 @@ import sys
 
 import pytest
 
-from anarchon._values import Claim, Skip
+from anarchon._messages import (
+    Claim,
+    Skip,
+)
 from tests.core.harness import Story
 from tests.core.words import closed, early, free, handed_over, held, job, key, waiting, won
 

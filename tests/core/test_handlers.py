@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._values import Abort, Claim, Emit, Finish, Release, Renew, StartRun
+from anarchon._messages import (
+    Abort,
+    Claim,
+    Emit,
+    Finish,
+    Release,
+    Renew,
+    StartRun,
+)
 from tests.core.harness import Story
 from tests.core.words import early, free, handed_over, job, key, lease, won
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from anarchon._values import Claim, Skip
+from anarchon._messages import (
+    Claim,
+    Skip,
+)
 from tests.core.harness import Story, claimed_slots
 from tests.core.words import (
     ME,

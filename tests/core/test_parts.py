@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from anarchon._core import Core
-from anarchon._held import HeldRuns
-from anarchon._values import (
+from anarchon._core_held import HeldRuns
+from anarchon._core_watches import Watches
+from anarchon._messages import (
     Claim,
     Emit,
     Look,
-    Recorded,
     Release,
     Renew,
-    Run,
     Skip,
     Unfinished,
+)
+from anarchon._values import (
+    Recorded,
+    Run,
     instant,
 )
-from anarchon._watches import Watches
 from tests.core.harness import Story
 from tests.core.stage import Chance
 from tests.core.words import (

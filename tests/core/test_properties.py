@@ -6,7 +6,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from anarchon._values import Drained
+from anarchon._messages import (
+    Drained,
+)
 from tests.core.fleet import Play
 
 NUMBER = st.integers(0, 60)

@@ -7,7 +7,15 @@ from itertools import pairwise
 
 import pytest
 
-from anarchon._values import Claim, Finish, Look, Renew, StoreDown, StoreUp, Unfinished
+from anarchon._messages import (
+    Claim,
+    Finish,
+    Look,
+    Renew,
+    StoreDown,
+    StoreUp,
+    Unfinished,
+)
 from tests.core.harness import Story
 from tests.core.stage import KEEPER, LANE
 from tests.core.words import closed, held, job, key, lease, running, waiting, won

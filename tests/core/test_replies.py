@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._values import (
+from anarchon._messages import (
     Claim,
     Finish,
     Look,
-    Lost,
-    Recorded,
     Release,
     Renew,
     Skip,
     Unfinished,
+)
+from anarchon._values import (
+    Lost,
+    Recorded,
 )
 from tests.core.harness import Story
 from tests.core.words import (

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from anarchon._values import (
+from anarchon._messages import (
     Abort,
     Claim,
     Finish,

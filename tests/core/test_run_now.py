@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._values import (
+from anarchon._messages import (
     Abort,
     Claim,
     Finish,
-    Lease,
-    Recorded,
     RecordManual,
     Renew,
     Return,
-    RunKey,
     RunNow,
     StartRun,
+)
+from anarchon._values import (
+    Lease,
+    Recorded,
+    RunKey,
 )
 from tests.core.harness import Story
 from tests.core.words import job, won

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._values import Claim, Skip
+from anarchon._messages import (
+    Claim,
+    Skip,
+)
 from tests.core.harness import Story, claimed_slots
 from tests.core.words import (
     Once,

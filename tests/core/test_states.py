@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from anarchon import _states
+from anarchon._messages import (
+    Claim,
+    Finish,
+    Release,
+)
 from anarchon._states import ENDINGS, HANDLER, RECORD, TIMED_OUT, UNSTARTED, Ending, ending
-from anarchon._values import AbortReason, Claim, Finish, Release
+from anarchon._values import (
+    AbortReason,
+)
 from tests.core.harness import Story
 from tests.core.words import job, lease, won
 
 if TYPE_CHECKING:
-    from anarchon._values import JobSpec
+    from anarchon._messages import (
+        JobSpec,
+    )
 
 HANDLER_TABLE = {
     ("pending", "start"): "live",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._values import (
+from anarchon._messages import (
     Abort,
     Claim,
     Drained,

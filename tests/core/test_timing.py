@@ -6,8 +6,13 @@ from math import ceil
 
 import pytest
 
-from anarchon._lane import Fleet
-from anarchon._values import Claim, Finish, Look, StartRun
+from anarchon._core_backoff import Fleet
+from anarchon._messages import (
+    Claim,
+    Finish,
+    Look,
+    StartRun,
+)
 from tests.core.harness import Story
 from tests.core.words import (
     closed,

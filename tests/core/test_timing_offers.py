@@ -6,8 +6,13 @@ from random import Random
 
 import pytest
 
-from anarchon._lane import Backoff
-from anarchon._values import Claim, Finish, Look, Renew
+from anarchon._core_backoff import Backoff
+from anarchon._messages import (
+    Claim,
+    Finish,
+    Look,
+    Renew,
+)
 from tests.core.harness import Story
 from tests.core.words import (
     Once,

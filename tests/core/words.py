@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anarchon._messages import (
+    JobSpec,
+)
 from anarchon._values import (
     Closed,
     Early,
     Free,
     Held,
-    JobSpec,
     Lease,
     Missing,
     OpenRun,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from anarchon._definitions import Definitions, Registry
+from anarchon._jobs_definitions import Definitions, Registry
 from anarchon.errors import ConfigurationError
 from anarchon.jobs import Defaults
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anarchon._cron import parse
+from anarchon._schedules_cron import parse
 from anarchon.schedules import Cron
 from tests.definitions.cron_examples import DAY, MINUTE, at, define, expressions
 

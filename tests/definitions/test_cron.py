@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from anarchon._cron import parse
+from anarchon._schedules_cron import parse
 from anarchon.schedules import Cron
 from tests.definitions.cron_examples import at, refusal
 

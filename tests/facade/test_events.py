@@ -100,7 +100,7 @@ def test_what_a_listener_raises_is_logged_and_the_next_is_called(make, caplog, e
 
 
 def test_too_many_events_for_a_slow_listener_are_dropped_and_counted(make, caplog, monkeypatch):
-    monkeypatch.setattr("anarchon._journal.EVENTS_BOUND", 3)
+    monkeypatch.setattr("anarchon._lifecycle_journal.EVENTS_BOUND", 3)
     scheduler = make(workers=1)
     entered, go_on, heard = threading.Event(), threading.Event(), []
     scheduler.on("success", lambda run: (entered.set(), go_on.wait(20), heard.append(run)))

@@ -89,9 +89,9 @@ def test_stop_on_exit_false_leaves_the_end_alone(spawn, tmp_path):
 def test_the_hooks_leave_after_a_stop(spawn):
     process = spawn(
         program(
-            "from anarchon import _forks",
+            "from anarchon import _lifecycle_forks",
             "begin(); scheduler.stop()",
-            "print(len(_forks.lives))",
+            "print(len(_lifecycle_forks.lives))",
         )
     )
     out, err, _ = finish(process)

@@ -9,8 +9,15 @@ from datetime import timedelta
 import pytest
 
 from anarchon import _log_lines as lines
+from anarchon._messages import (
+    Note,
+)
 from anarchon._tzdata import tzdata_version
-from anarchon._values import Note, Run, RunKey, instant
+from anarchon._values import (
+    Run,
+    RunKey,
+    instant,
+)
 from tests.facade.helpers import until
 
 SLOT = 1_791_633_610_000  # 2026-10-10T12:00:10Z

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from anarchon import ConfigurationError, MemoryBackend, Scheduler
-from anarchon._options import check_options
+from anarchon._scheduler_options import check_options
 
 GOOD = {
     "lease": 30,

@@ -214,7 +214,7 @@ def test_an_idle_scheduler_does_not_swallow_the_signal(spawn):
 
 
 def test_a_life_that_is_over_when_it_is_asked_to_stop_is_not_waited_for(make, monkeypatch):
-    from anarchon import _signals
+    from anarchon import _lifecycle_signals
 
     scheduler = make()
     scheduler.start()
@@ -222,10 +222,10 @@ def test_a_life_that_is_over_when_it_is_asked_to_stop_is_not_waited_for(make, mo
     scheduler.stop()
     killed = []
     monkeypatch.setattr(os, "kill", lambda pid, signum: killed.append((pid, signum)))
-    monkeypatch.setitem(_signals._struck, life, 5.0)
-    _signals._end_process_after_stops(signal.SIGTERM)
+    monkeypatch.setitem(_lifecycle_signals._struck, life, 5.0)
+    _lifecycle_signals._end_process_after_stops(signal.SIGTERM)
     assert set(killed) == {(os.getpid(), signal.SIGTERM)}
-    assert _signals._struck == {}
+    assert _lifecycle_signals._struck == {}
 
 
 def test_nothing_else_touches_signals(make):

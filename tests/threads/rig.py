@@ -6,18 +6,20 @@ import contextlib
 from random import Random
 from types import SimpleNamespace
 
-from anarchon._manual_clock import ManualClock
-from anarchon._threads import Engine
-from anarchon._values import (
+from anarchon._messages import (
     Emit,
     JobSpec,
-    Limits,
     Note,
-    Owner,
     Return,
-    RunKey,
     Settings,
     Stopped,
+)
+from anarchon._testing_clock import ManualClock
+from anarchon._threads import Engine
+from anarchon._values import (
+    Limits,
+    Owner,
+    RunKey,
     Terms,
 )
 from anarchon.backends.memory import MemoryBackend

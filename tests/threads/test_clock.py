@@ -11,7 +11,12 @@ from queue import SimpleQueue
 import pytest
 
 from anarchon._clock import MOST_SPANS, SIGNAL_WAIT, Clock, StoreClock
-from anarchon._values import Pace, Settings
+from anarchon._messages import (
+    Settings,
+)
+from anarchon._values import (
+    Pace,
+)
 from anarchon.context import Signal, Switch
 
 SETTINGS = Settings(lease=30.0, heartbeat=10.0, workers=1, instance_id="a")

@@ -8,8 +8,11 @@ import threading
 
 import pytest
 
-from anarchon._manual_clock import ManualClock
-from anarchon._values import Drained, Stopped
+from anarchon._messages import (
+    Drained,
+    Stopped,
+)
+from anarchon._testing_clock import ManualClock
 from anarchon.backends.memory import MemoryBackend
 from tests.threads.rig import Rig, attached, job, running
 
@@ -132,7 +135,7 @@ def test_a_stuck_handler_is_told_with_its_stack_and_its_worker_replaced():
         (note,) = rig.notes("stuck")
         assert "in wait_for_ever" in note.detail
         assert "gate.wait(10)" in note.detail
-        assert "_run_handler" not in note.detail
+        assert "_threads_handler" not in note.detail
         assert rig.engine.stats().stuck == 1
         assert rig.engine.stats().free_workers == 1
         rig.clock.advance("2s")

@@ -9,8 +9,15 @@ import threading
 
 import pytest
 
-from anarchon._manual_clock import ManualClock
-from anarchon._values import Claims, Renewed, StoreDown, StoreUp
+from anarchon._messages import (
+    StoreDown,
+    StoreUp,
+)
+from anarchon._testing_clock import ManualClock
+from anarchon._values import (
+    Claims,
+    Renewed,
+)
 from anarchon.backends.memory import MemoryBackend
 from anarchon.errors import BackendUnavailable
 from anarchon.testing import FaultyBackend

@@ -11,8 +11,10 @@ import warnings
 import pytest
 
 from anarchon._clock import Clock
-from anarchon._manual_clock import ManualClock
-from anarchon._values import Stopped
+from anarchon._messages import (
+    Stopped,
+)
+from anarchon._testing_clock import ManualClock
 from anarchon.backends.memory import MemoryBackend
 from anarchon.errors import BackendUnavailable
 from anarchon.testing import FaultyBackend

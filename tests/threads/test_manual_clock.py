@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from anarchon._manual_clock import ManualClock
+from anarchon._testing_clock import ManualClock
 from anarchon.backends.memory import MemoryBackend
 from anarchon.context import Signal, Switch
 from anarchon.errors import ConfigurationError

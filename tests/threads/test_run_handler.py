@@ -14,9 +14,18 @@ import weakref
 import pytest
 
 from anarchon._clock import Clock
-from anarchon._run_handler import Attempt, describe, run_attempt
+from anarchon._messages import (
+    Ended,
+    JobSpec,
+    StartRun,
+)
 from anarchon._texts import LIMIT_BYTES
-from anarchon._values import Ended, JobSpec, Lease, RunKey, StartRun, Terms
+from anarchon._threads_handler import Attempt, describe, run_attempt
+from anarchon._values import (
+    Lease,
+    RunKey,
+    Terms,
+)
 from anarchon.context import Context, Signal, Switch
 from anarchon.errors import Aborted
 from tests.threads.rig import Every
@@ -88,7 +97,7 @@ def test_whatever_it_raises_is_recorded(error, text):
     assert not ended.aborted
     assert not ended.unstarted
     assert "in handler" in ended.traceback
-    assert "anarchon/_run_handler.py" not in ended.traceback
+    assert "anarchon/_threads_handler.py" not in ended.traceback
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from anarchon._clock import Clock
-from anarchon._values import JobSpec, Lease, RunKey, StartRun, Terms
+from anarchon._messages import (
+    JobSpec,
+    StartRun,
+)
+from anarchon._values import (
+    Lease,
+    RunKey,
+    Terms,
+)
 from anarchon.context import Context, Signal, Switch
 from anarchon.errors import Aborted, ConfigurationError
 from tests.threads.rig import Every

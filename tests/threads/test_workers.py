@@ -8,9 +8,18 @@ from queue import SimpleQueue
 import pytest
 
 from anarchon._clock import Clock
-from anarchon._run_handler import Attempt
-from anarchon._values import Ended, JobSpec, Lease, RunKey, StartRun, Terms
-from anarchon._workers import Workers
+from anarchon._messages import (
+    Ended,
+    JobSpec,
+    StartRun,
+)
+from anarchon._threads_handler import Attempt
+from anarchon._threads_workers import Workers
+from anarchon._values import (
+    Lease,
+    RunKey,
+    Terms,
+)
 from anarchon.context import Context, Signal, Switch
 from tests.threads.rig import Every
 

@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, assert_type
 
 from anarchon import decorators
-from anarchon._definitions import Definitions
+from anarchon._jobs_definitions import Definitions
 from anarchon.schedules import Cron, Every, Once, Schedule
 
 if TYPE_CHECKING:
     from anarchon import Context
-    from anarchon._handlers import Handler
+    from anarchon._jobs_handlers import Handler
     from anarchon.jobs import Job, JobOptions
 
 

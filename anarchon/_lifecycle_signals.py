@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._durations import shown
-from ._requests import Await, Halt
+from ._lifecycle_requests import Await, Halt
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from ._lifecycle import Life
-    from ._requests import Answer
+    from ._lifecycle_requests import Answer
 
     FindLife: TypeAlias = Callable[[], "Life | None"]
 

@@ -10,14 +10,32 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from ._messages import (
+    StartRun,
+)
 from ._states import HANDLER, RECORD
-from ._values import Lease, Result, Run, StartRun, instant
+from ._values import (
+    Lease,
+    Result,
+    Run,
+    instant,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ._messages import (
+        JobSpec,
+        Settings,
+    )
     from ._states import Ending, HandlerEvent, HandlerState, RecordEvent, RecordState
-    from ._values import AbortReason, JobSpec, Reason, RunKey, Settings, Status, Won
+    from ._values import (
+        AbortReason,
+        Reason,
+        RunKey,
+        Status,
+        Won,
+    )
 
 # How long a handler may take to notice its abort before it counts as stuck.
 STUCK_AFTER = 5.0

@@ -11,19 +11,21 @@ import logging
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from ._values import (
+from ._messages import (
     Claim,
-    Claims,
     Finish,
     Look,
-    Looked,
     RecordManual,
     Release,
     Renew,
-    Renewed,
-    Settled,
     Skip,
     Unfinished,
+)
+from ._values import (
+    Claims,
+    Looked,
+    Renewed,
+    Settled,
 )
 from .errors import BackendError
 
@@ -31,7 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._clock import Basis, Clock
-    from ._values import Owner, Pace, StoreCall
+    from ._messages import (
+        StoreCall,
+    )
+    from ._values import (
+        Owner,
+        Pace,
+    )
     from .backends.base import ClaimBackend, LeaseBackend
 
 StoreAnswer: TypeAlias = Claims | Renewed | Looked | Settled

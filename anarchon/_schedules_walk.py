@@ -10,14 +10,14 @@ from copy import copy
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from ._cron import day_legs, is_possible, month_shape
+from ._schedules_cron import day_legs, is_possible, month_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from croniter import croniter
 
-    from ._cron import Days, Fields, Shape
+    from ._schedules_cron import Days, Fields, Shape
 
 _DAY_SECONDS = 86_400
 _EPOCH_DAY = date(1970, 1, 1)

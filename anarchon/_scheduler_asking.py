@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ._clock import Clock
-    from ._definitions import Registry
     from ._durations import Duration
-    from ._options import Options
+    from ._jobs_definitions import Registry
+    from ._scheduler_options import Options
     from .backends.base import ClaimBackend
 
 T = TypeVar("T")

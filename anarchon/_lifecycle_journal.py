@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from . import _log_lines as lines
 from ._durations import shown
+from ._lifecycle_outlet import Outlet
 from ._log_lines import Line
-from ._outlet import Outlet
+from ._messages import (
+    Note,
+)
 from ._tzdata import tzdata_version
-from ._values import Note
 from .events import StoreEvent
 
 if TYPE_CHECKING:

@@ -10,7 +10,11 @@ from enum import Enum
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ._values import Drained, Return, Stopped
+from ._messages import (
+    Drained,
+    Return,
+    Stopped,
+)
 from .errors import NotRunning
 
 if TYPE_CHECKING:

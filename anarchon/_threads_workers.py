@@ -13,16 +13,23 @@ from queue import SimpleQueue
 from threading import Thread, local
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import _run_handler
+from . import _threads_handler
 from ._clock import HANDLER_PATIENCE
-from ._run_handler import run_attempt
+from ._threads_handler import run_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ._clock import Clock
-    from ._run_handler import Attempt
-    from ._values import AbortReason, Ended, Lease, RunKey
+    from ._messages import (
+        Ended,
+    )
+    from ._threads_handler import Attempt
+    from ._values import (
+        AbortReason,
+        Lease,
+        RunKey,
+    )
 
 
 class HandlerEnded(NamedTuple):
@@ -99,7 +106,9 @@ class Workers:
             frame = frames.get(worker.thread.ident or 0)
             if lease.key == key and frame is not None:
                 stack = traceback.extract_stack(frame)
-                ours = [i for i, call in enumerate(stack) if call.filename == _run_handler.__file__]
+                ours = [
+                    i for i, call in enumerate(stack) if call.filename == _threads_handler.__file__
+                ]
                 return "".join(traceback.format_list(stack[max(ours, default=-1) + 1 :]))
         return ""
 

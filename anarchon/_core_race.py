@@ -19,19 +19,32 @@ from typing import TYPE_CHECKING
 
 from ._core_answers import Answers
 from ._core_rounds import Crowd, Rounds
-from ._slots import Slots
-from ._values import Claim, Wish
-from ._watches import Watches
+from ._core_slots import Slots
+from ._core_watches import Watches
+from ._messages import (
+    Claim,
+)
+from ._values import (
+    Wish,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
-    from ._held import Held as HeldRun
-    from ._held import HeldRuns
-    from ._slots import JobSlots
-    from ._values import Action, Answered, Claims, Now, Settings
-    from ._watches import Watch
+    from ._core_held import Held as HeldRun
+    from ._core_held import HeldRuns
+    from ._core_slots import JobSlots
+    from ._core_watches import Watch
+    from ._messages import (
+        Action,
+        Answered,
+        Now,
+        Settings,
+    )
+    from ._values import (
+        Claims,
+    )
 
 
 class Race:

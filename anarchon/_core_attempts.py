@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ._held import STUCK_AFTER, Held
+from ._core_held import STUCK_AFTER, Held
+from ._messages import (
+    Abort,
+    Emit,
+    Note,
+    Return,
+)
 from ._states import (
     NO_LONGER_HELD,
     NOT_HANDED_OVER,
@@ -20,34 +26,32 @@ from ._states import (
     ending,
 )
 from ._values import (
-    Abort,
-    Emit,
     Lease,
     Lost,
-    Note,
     Recorded,
     Released,
     Result,
-    Return,
     Run,
     instant,
 )
 
 if TYPE_CHECKING:
-    from ._held import HeldRuns
-    from ._values import (
-        AbortReason,
+    from ._core_held import HeldRuns
+    from ._messages import (
         Action,
         Answered,
         Ended,
         JobSpec,
         Now,
         Renew,
+        RunNow,
+        Settings,
+    )
+    from ._values import (
+        AbortReason,
         Renewed,
         RunEvent,
         RunKey,
-        RunNow,
-        Settings,
         Settled,
         Settlement,
         Status,
@@ -68,6 +72,7 @@ class Attempts:
 
     def __init__(self, settings: Settings, held: HeldRuns, out: list[Action]) -> None:
         self._settings = settings
+        self._here = settings.instance_id
         self._held = held
         self._out = out
         self.finishes: dict[Lease, Result] = {}
@@ -112,17 +117,17 @@ class Attempts:
             if held.handler == "live":
                 self._out.append(Note("left", held.key, f"attempt {held.lease.attempt}"))
                 if held.manual and held.record == "open":
-                    run = self._run(held, "interrupted", NOT_HANDED_OVER)
+                    run = held.run(self._here, "interrupted", NOT_HANDED_OVER)
                     self._out.append(Return(held.key, run))
             if held.record == "settling" and held.result is not None:
                 status = held.result.status
-                self._out.append(Emit(EVENTS[status], self._run(held, status, NOT_RECORDED)))
+                self._out.append(Emit(EVENTS[status], held.run(self._here, status, NOT_RECORDED)))
 
     def tell_results(self) -> None:
         """The store can't be told now: whoever waits for a manual run need not wait for that."""
         for held in self._untold.values():
             if held.result is not None:
-                run = self._run(held, held.result.status, held.result.detail)
+                run = held.run(self._here, held.result.status, held.result.detail)
                 self._out.append(Return(held.key, run))
         self._untold.clear()
 
@@ -169,7 +174,7 @@ class Attempts:
             else:
                 self._result(held, how, now, message.error, message.traceback)
         elif held.record == "taken" and held.result is None:  # else it was told of
-            self._out.append(Emit("lost", self._run(held, "lost", NO_LONGER_HELD)))
+            self._out.append(Emit("lost", held.run(self._here, "lost", NO_LONGER_HELD)))
         self._held.drop_if_over(held)
 
     # --- answers ---
@@ -216,7 +221,7 @@ class Attempts:
         # The time at which a manual run was asked for is its slot, by another thread's reading.
         started_ms = max(now.wall_ms, held.key.slot_ms) if held.manual else now.wall_ms
         action = held.start(started_ms, now.mono)
-        run = self._run(held, "running")
+        run = held.run(self._here, "running")
         if held.reason == "takeover":
             self._out.append(Emit("takeover", run))
         self._out.append(Emit("started", run))
@@ -251,7 +256,7 @@ class Attempts:
         self.bereft.add(held.key.job)
         if held.handler == "pending":
             held.handle("drop")
-            self._out.append(Emit("lost", self._run(held, "lost", NO_LONGER_HELD)))
+            self._out.append(Emit("lost", held.run(self._here, "lost", NO_LONGER_HELD)))
         self._abort(held, "lost", now)
         self._held.drop_if_over(held)
 
@@ -294,15 +299,10 @@ class Attempts:
             detail = ours.detail if detail is None else detail
         elif status == "failed":
             error = detail  # a counted hand-over that used the budget up
-        run = self._run(held, status, detail, error)
+        run = held.run(self._here, status, detail, error)
         self._out.append(Emit(EVENTS[status], run))
         if self._untold.pop(held.lease, None) is not None:
             self._out.append(Return(held.key, run))
-
-    def _run(
-        self, held: Held, status: Status, detail: str | None = None, error: str | None = None
-    ) -> Run:
-        return held.run(self._settings.instance_id, status, detail, error)
 
 
 def _unstarted(held: Held, settings: Settings) -> Ending:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ._lifecycle_requests import Word, unfinished
 from ._log_lines import one_off_passed
-from ._requests import Word, unfinished
 from .errors import Busy
 from .jobs import spec_of
 from .schedules import Once
@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._clock import Clock
-    from ._definitions import Registry
+    from ._jobs_definitions import Registry
+    from ._lifecycle_requests import Answer, Call, Halt
     from ._log_lines import Line
-    from ._options import Options
-    from ._requests import Answer, Call, Halt
+    from ._messages import (
+        JobSpec,
+    )
+    from ._scheduler_options import Options
     from ._threads import Engine
-    from ._values import JobSpec, Lease, Run, RunKey
+    from ._values import (
+        Lease,
+        Run,
+        RunKey,
+    )
     from .jobs import Job
 
 

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ._clock import StoreClock
 from ._core import Core, CoreView
-from ._lanes import Ask, Reply
-from ._run_handler import Attempt
-from ._values import (
+from ._messages import (
     Abort,
     Answered,
     Claim,
@@ -29,7 +27,6 @@ from ._values import (
     RecordManual,
     Release,
     Renew,
-    RunKey,
     RunNow,
     Skip,
     StartRun,
@@ -40,7 +37,12 @@ from ._values import (
     Tick,
     Unfinished,
 )
-from ._workers import HandlerEnded
+from ._threads_handler import Attempt
+from ._threads_lanes import Ask, Reply
+from ._threads_workers import HandlerEnded
+from ._values import (
+    RunKey,
+)
 from .context import Context, Signal, Switch
 
 if TYPE_CHECKING:
@@ -49,10 +51,21 @@ if TYPE_CHECKING:
     from random import Random
 
     from ._clock import Clock
-    from ._lanes import Lane
-    from ._run_handler import Around
-    from ._values import Action, Drained, Emit, Input, JobSpec, Return, ServerInfo, Settings
-    from ._workers import Workers
+    from ._messages import (
+        Action,
+        Drained,
+        Emit,
+        Input,
+        JobSpec,
+        Return,
+        Settings,
+    )
+    from ._threads_handler import Around
+    from ._threads_lanes import Lane
+    from ._threads_workers import Workers
+    from ._values import (
+        ServerInfo,
+    )
 
     Told: TypeAlias = Emit | Note | StoreDown | StoreUp | Return | Drained | Stopped
 

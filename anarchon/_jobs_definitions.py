@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack, overload
 
-from ._declared import declared_jobs
 from ._durations import shown
-from ._handlers import Handler
+from ._jobs_declared import declared_jobs
+from ._jobs_handlers import Handler
 from .errors import ConfigurationError, JobNotFound
 from .jobs import build_job, check_name, check_options, naming
 from .schedules import Cron, Every, Once, slot_source

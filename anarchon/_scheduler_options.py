@@ -6,8 +6,13 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._durations import duration_text, parse_ms, shown
-from ._values import Limits, Settings
-from ._wall import load_zone
+from ._messages import (
+    Settings,
+)
+from ._schedules_wall import load_zone
+from ._values import (
+    Limits,
+)
 from .backends.base import ClaimBackend, LeaseBackend
 from .errors import ConfigurationError
 from .events import is_async

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 
 from ._durations import shown
-from ._wall import load_zone
+from ._schedules_wall import load_zone
 from .errors import ConfigurationError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,8 +14,10 @@ from functools import partial
 from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
 
+from ._messages import (
+    Ended,
+)
 from ._texts import clean
-from ._values import Ended
 from .errors import Aborted
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ import threading
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from ._forks import lives
-from ._requests import Halt
+from ._lifecycle_forks import lives
+from ._lifecycle_requests import Halt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._lifecycle import Life
-    from ._requests import Answer
+    from ._lifecycle_requests import Answer
 
 _GRACE_SECONDS = 2.0
 

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from random import Random
 
-    from ._values import Looked, OpenRun, RunKey, Settings
+    from ._messages import (
+        Settings,
+    )
+    from ._values import (
+        Looked,
+        OpenRun,
+        RunKey,
+    )
 
 # A look or claim "just after" an instant that the store computed in whole milliseconds.
 JUST_AFTER = 0.002

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from random import Random
 
     from ._core_missed import Missed
-    from ._values import JobSpec, Now, Reason, Status
+    from ._messages import (
+        JobSpec,
+        Now,
+    )
+    from ._values import (
+        Reason,
+        Status,
+    )
 
 # A wall clock that stepped back by more than this makes every next slot doubtful.
 STEP_BACK_MS = 1000

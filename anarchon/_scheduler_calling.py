@@ -6,16 +6,16 @@ import os
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from ._requests import Call, Word, not_running, unfinished
+from ._lifecycle_requests import Call, Word, not_running, unfinished
 from ._values import RunKey
 from .errors import JobNotFound
 from .events import UNSET
 
 if TYPE_CHECKING:
     from ._clock import Clock
-    from ._definitions import Registry
+    from ._jobs_definitions import Registry
     from ._lifecycle import Life
-    from ._requests import Answer
+    from ._lifecycle_requests import Answer
     from ._values import Run
 
 
