@@ -1,0 +1,194 @@
+"""What has to happen in time: every slot decided, every open run that nobody holds taken on.
+
+A bound counts only while somebody could keep it: from when an instance has been in good
+shape (alive, awake, its clock near the store's, all its calls answered, with a free worker
+where one is needed). It is then the bound of the invariant, however noisy the rest is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .ledger import RunTruth
+    from .referee import Referee, Witnessed
+    from .scenario import Live
+
+CLAIMED = 3.0  # two rounds, of windows of at most one second, and the calls
+SKIPPED = 2.0
+NEAR = 0.85  # seconds apart, up to which slots are judged on the store's clock
+SLACK = 0.2  # wake-ups, round trips and the claim's own short window
+
+
+class Slot:
+    """A slot that is due and not decided."""
+
+    __slots__ = ("due", "job", "next_due", "slot_ms")
+
+    def __init__(self, job: str, slot_ms: int, due: float, next_due: float) -> None:
+        self.job = job
+        self.slot_ms = slot_ms
+        self.due = due
+        self.next_due = next_due
+
+
+class Liveness:
+    """Watches slots and open runs."""
+
+    def __init__(self, referee: Referee) -> None:
+        self._referee = referee
+        self._world = referee.world
+        self._ledger = referee.ledger
+        self._slots: list[Slot] = []
+        self._walked: dict[str, int] = {}  # of each job: the last slot that was taken in
+        self.dues: dict[str, list[float]] = {}  # of each job: when its slots were due
+        self.jobs: dict[str, Live] = {}
+        self.blocked: dict[str, float] = {}  # of each job: when a dead run last stood in the way
+        self.unpaused: dict[str, float] = {}  # since when a job's runs may start
+        self.doubtful: dict[str, float] = {}  # until when a job's slots need no explanation
+
+    def check(self) -> None:
+        """Look at everything that is not done yet."""
+        for job in self.jobs.values():
+            self._walk(job)
+        for truth in list(self._ledger.open.values()):
+            self._ledger.last_open[truth.key.job] = self._world.now
+            self._check_run(truth)
+        self._slots = [slot for slot in self._slots if not self._settled(slot)]
+
+    def forget_slots(self) -> None:
+        """The store's wall clock stepped: what was due before is nobody's business."""
+        self._slots.clear()
+        wall_ms = self._referee.store.time.wall_ms()
+        for job in self.jobs.values():
+            self._walked[job.name] = job.grid.slot_at(wall_ms)
+
+    def unsettled(self) -> list[str]:
+        """Return the runs that are kept alive though no living handler works on them."""
+        live = {
+            handler.lease.key
+            for seen in self._referee.seen.values()
+            if seen.inst.alive
+            for handler in seen.inst.handlers.values()
+        }
+        recent = self._world.now - CLAIMED
+        return [
+            f"run {truth.key}"
+            for key, truth in self._ledger.open.items()
+            if truth.state == "running"
+            and key not in live
+            and max(truth.won_at, self._referee.ended_at.get(key, 0)) < recent
+        ]
+
+    # --- slots ---
+
+    def _walk(self, job: Live) -> None:
+        wall_ms = self._referee.store.time.wall_ms()
+        slot_ms = self._walked.setdefault(job.name, job.grid.slot_at(wall_ms))
+        while slot_ms + job.grid.period_ms <= wall_ms:
+            slot_ms += job.grid.period_ms
+            due = self._world.now - (wall_ms - slot_ms) / 1000
+            self.dues.setdefault(job.name, []).append(due)
+            if due >= self.doubtful.get(job.name, -inf):
+                next_due = due + job.grid.period_ms / 1000
+                self._slots.append(Slot(job.name, slot_ms, due, next_due))
+        self._walked[job.name] = slot_ms
+
+    def _settled(self, slot: Slot) -> bool:
+        if self._ledger.decided(slot.job, slot.slot_ms):
+            return True
+        if slot.due < self.doubtful.get(slot.job, -inf):
+            return True
+        for seen in self._referee.seen.values():
+            late = self._overdue(slot, seen)
+            if late > 0:
+                text = f"{slot.job}@{slot.slot_ms} is not decided, {late:.2f} s too late for"
+                self._world.fail("every-slot", f"{text} {seen.inst}")
+        return self._world.now > slot.next_due + 300
+
+    def _overdue(self, slot: Slot, seen: Witnessed) -> float:
+        """Return by how much this instance is late to see the slot decided."""
+        base = self._base(seen, slot.job)
+        catch_up = self.jobs[slot.job].catch_up
+        if slot.next_due <= base or (slot.due <= base and base - slot.due >= catch_up - 0.5):
+            return -inf  # passed before this instance was there
+        good = max(base, seen.reached + min(5.0, seen.inst.settings.heartbeat / 2))
+        by_skip = max(slot.next_due, good) + SKIPPED
+        by_claim = max(slot.due, good, seen.free, self.blocked.get(slot.job, -inf)) + CLAIMED
+        if seen.busy:
+            by_claim = inf
+        return self._world.now - min(by_skip, by_claim) - 2 * seen.inst.limit
+
+    def _base(self, seen: Witnessed, job: str) -> float:
+        """Return since when an instance is alive and awake, with this job and a right clock."""
+        inst = seen.inst
+        if not inst.up or inst.frozen or seen.unsure or seen.stop is not None:
+            return inf
+        if job not in seen.jobs:
+            return inf
+        apart = inst.host.wall() - self._referee.store.time.wall_ms() / 1000
+        if abs(apart) > NEAR:
+            seen.clock = self._world.now
+            return inf
+        return max(seen.started, seen.awake, seen.clock, seen.jobs[job])
+
+    # --- runs ---
+
+    def _check_run(self, truth: RunTruth) -> None:
+        terms, job = truth.terms, truth.key.job
+        if terms is None or job not in self.jobs:
+            return
+        now, steady = self._world.now, self._referee.store.steady
+        since = truth.extended
+        if truth.state == "running":
+            since = now - (self._referee.store.lease_now() - truth.until)
+            if since > now:
+                return
+            self.blocked[job] = now
+        if self.jobs[job].paused():
+            self.unpaused[job] = now
+            return
+        for seen in self._referee.seen.values():
+            self._check_backup(truth, since, seen, steady=steady)
+
+    def _check_backup(
+        self, truth: RunTruth, since: float, seen: Witnessed, *, steady: bool
+    ) -> None:
+        """An instance in good shape, with a free worker, takes the run on in time."""
+        settings, job = seen.inst.settings, truth.key.job
+        if (
+            seen.busy
+            or seen.inst.keeper_delay
+            or any(lease.key == truth.key for lease in seen.inst.handlers)
+        ):
+            return
+        good = max(
+            self._base(seen, job),
+            seen.reached + min(5.0, settings.heartbeat / 2),
+            seen.free,
+            self._known(truth, seen),
+            self.unpaused.get(job, -inf),
+        )
+        beats = 2.0
+        start = 2 * settings.heartbeat
+        if truth.state == "running" and not steady:
+            beats = 3.0
+            start = settings.lease - settings.margin + settings.heartbeat
+            start = max(start, beats * settings.heartbeat)
+        bound = max(since + beats * settings.heartbeat, good + start)
+        if not steady:
+            bound = max(bound, self._ledger.stepped_at + settings.lease + 3 * settings.heartbeat)
+        late = self._world.now - bound - SLACK
+        if late > 0:
+            name = "hand-over-bound" if truth.state == "waiting" else "crash-bound"
+            text = f"{truth.key} is {truth.state} since {since:.2f} s, attempt {truth.attempt};"
+            self._world.fail(name, f"{text} {seen.inst} is {late:.2f} s too late")
+
+    def _known(self, truth: RunTruth, seen: Witnessed) -> float:
+        """Return since when this instance must know of the run, told or not."""
+        told = truth.known.get(seen.inst.token, inf)
+        dues = self.dues.get(truth.key.job, [])
+        second = bisect_left(dues, truth.opened) + 1
+        return min(told, dues[second] + SKIPPED if second < len(dues) else inf)

@@ -1,0 +1,118 @@
+"""Model time: one queue of events, and hosts whose clocks run beside it.
+
+Everything a simulation does is an event of one `World`. Equal times keep the order in which
+they were planned, so a seed gives the same run again and again.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EPOCH = 1_760_000_000.0  # true seconds since 1970 UTC when a simulation begins
+
+
+SHORT = 0.2  # seconds that a wait may take to end as promptly as a hand-over between threads
+
+
+class Violation(AssertionError):
+    """An invariant doesn't hold; `name` says which."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name = name
+
+
+class World:
+    """True time, what happens next, and all the randomness of one simulation."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now = 0.0
+        self.rng = Random(seed)
+        self.each_step: Callable[[], None] | None = None
+        self.steps = 0
+        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._order = count()
+
+    def at(self, when: float, call: Callable[..., None], *args: object) -> None:
+        """Do something at a true time; what lies in the past happens now."""
+        when = max(when, self.now)
+        heappush(self._queue, (when, next(self._order), call, args))
+
+    def after(self, seconds: float, call: Callable[..., None], *args: object) -> None:
+        """Do something after some true seconds."""
+        heappush(self._queue, (self.now + seconds, next(self._order), call, args))
+
+    def run(self, until: float) -> None:
+        """Let everything happen up to a true time."""
+        queue, each_step = self._queue, self.each_step
+        while queue and queue[0][0] <= until:
+            self.now, _, call, args = heappop(queue)
+            self.steps += 1
+            call(*args)
+            if each_step is not None:
+                each_step()
+        self.now = until
+
+    def fail(self, name: str, text: str) -> None:
+        """Report that an invariant doesn't hold."""
+        raise Violation(name, f"{text} [seed {self.seed}, {self.now:.3f} s]")
+
+
+class Host:
+    """The clocks of one machine, and how long its threads and its network take.
+
+    `drift` is how much faster its monotonic clock runs than true time; in seconds, `wake` is
+    the longest delay of a timed wait, `hop` that of handing something to another thread, and
+    `trip` one way to the store.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        offset: float = 0.0,
+        drift: float = 0.0,
+        wake: float = 0.0,
+        hop: float = 0.0,
+        trip: float = 0.0,
+    ) -> None:
+        self.offset = offset
+        self.drift = drift
+        self.wake = wake
+        self.hop = hop
+        self.trip = trip
+        self._world = world
+        self._zero = world.rng.uniform(10.0, 1e5)
+
+    def mono(self) -> float:
+        """Return the monotonic clock."""
+        return self._zero + self._world.now * (1.0 + self.drift)
+
+    def wall(self) -> float:
+        """Return the wall clock."""
+        return EPOCH + self._world.now * (1.0 + self.drift) + self.offset
+
+    def true_at(self, mono: float) -> float:
+        """Return the true time at which the monotonic clock shows this."""
+        return (mono - self._zero) / (1.0 + self.drift)
+
+    @property
+    def slow(self) -> float:
+        """The most by which any wait ends late."""
+        return max(self.wake, self.hop)
+
+    def late(self, wait: float) -> float:
+        """Return by how much a timed wait ends late: a short one little, it finds all awake."""
+        # Never early by the rounding of floats.
+        return 1e-6 + (self.wake if wait > SHORT else self.hop) * self._world.rng.random()
+
+    def hand_over(self) -> float:
+        """Return how long it takes until another thread has what it is given."""
+        return self.hop * self._world.rng.random()
