@@ -47,4 +47,4 @@ def _contract(name: str) -> Any:
 
         pytest.register_assert_rewrite("anarchon._testing_contract")
 
-    return getattr(_contract, name)
+    return getattr(_testing_contract, name)
