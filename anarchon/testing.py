@@ -46,5 +46,6 @@ def _contract(name: str) -> Any:
         import pytest
 
         pytest.register_assert_rewrite("anarchon._testing_contract")
+    from . import _testing_contract
 
     return getattr(_testing_contract, name)
