@@ -67,6 +67,7 @@ class Calls:
         self.keeper: KeeperCall | None = None
         self._unlisted: dict[str, None] = {}  # jobs whose open runs have to be asked for
         self._renew_at = inf
+        self._after_manual = False  # the last call of the lane was only about manual runs
         self._write_failed = False  # and has to be sent again: a look proves nothing then
 
     @property
@@ -189,13 +190,32 @@ class Calls:
         return bool(attempts.finishes or attempts.releases or attempts.manuals or self._unlisted)
 
     def _next_lane_call(self, now: Now, *, stopping: bool) -> LaneCall | None:
+        """Ends come first and claims last, but what manual runs need takes turns with the rest.
+
+        Nothing bounds how many of them come one after another.
+        """
         attempts = self._attempts
-        if attempts.finishes:
+        if any(not lease.key.manual for lease in attempts.finishes):
             return Finish(tuple(attempts.finishes.values())[:BATCH])
         if attempts.releases:
             return Release(tuple(attempts.releases.values())[:BATCH])
+        after_manual, self._after_manual = self._after_manual, False
+        if after_manual and (call := self._next_other(now, stopping=stopping)) is not None:
+            return call
+        if (manual := self._next_manual()) is not None:
+            self._after_manual = True
+            return manual
+        return None if after_manual else self._next_other(now, stopping=stopping)
+
+    def _next_manual(self) -> LaneCall | None:
+        attempts = self._attempts
+        if attempts.finishes:
+            return Finish(tuple(attempts.finishes.values())[:BATCH])
         if attempts.manuals:
             return RecordManual(tuple(attempts.manuals.values())[:BATCH])
+        return None
+
+    def _next_other(self, now: Now, *, stopping: bool) -> LaneCall | None:
         if self._race.unknown is None:  # else that comes first: its lease may be running
             if skips := self._race.slots.missed.ready(BATCH):
                 return Skip(skips)

@@ -316,3 +316,38 @@ def test_a_record_of_a_run_that_nobody_asked_for_is_ignored():
     story.returns(run)
     story.settled()
     assert returned(story) == [("success", None, None)]
+
+
+def test_manual_runs_without_end_take_turns_with_claims():
+    story = Story(job(every=10))
+    story.go(9)
+    first = story.run_now(token="m1")
+    story.go(11)  # a slot is due, and its claim as well
+    story.run_now(token="m2")
+    story.settled()
+    assert isinstance(story.lane, Claim)
+    story.returns(first)
+    story.claimed(won())
+    assert isinstance(story.lane, Finish)
+    story.settled()
+    assert isinstance(story.lane, RecordManual)
+    story.go(21)
+    story.run_now(token="m3")
+    story.settled()
+    assert isinstance(story.lane, Claim)
+
+
+def test_the_end_of_a_scheduled_run_waits_for_no_turn():
+    """Else the next slot of its job would find it open."""
+    story = Story(job(every=10))
+    story.go(11)
+    story.claimed(won())
+    (run,) = story.started()
+    story.run_now(token="m1")
+    story.go(21)
+    story.run_now(token="m2")
+    story.returns(run)
+    story.settled()
+    assert isinstance(story.lane, Finish)
+    story.settled()
+    assert isinstance(story.lane, Claim)
