@@ -32,6 +32,12 @@ def by_exception(scheduler):
     raise RuntimeError("raised by the test")
 
 
+def by_stop(scheduler):
+    by_return(scheduler)
+    scheduler.stop(timeout=1)
+    say("stopped", state=scheduler.state)
+
+
 def by_ctrl_c(scheduler):
     say("ready")
     time.sleep(60)
@@ -58,6 +64,7 @@ WAYS = {
     way.__name__: way
     for way in (
         by_return,
+        by_stop,
         by_sys_exit,
         by_exception,
         by_ctrl_c,

@@ -111,9 +111,14 @@ class Process:
         self._popen.stdin.write(f"{text}\n".encode())
         self._popen.stdin.flush()
 
+    def go(self) -> None:
+        """Let a service that was held start, and wait until it runs."""
+        self.tell()
+        self.expect("running")
+
     # --- the end ---
 
-    def end(self, code: int = 0, *, within: float = LONG, stderr: str = "") -> float:
+    def end(self, *codes: int, within: float = LONG, stderr: str = "") -> float:
         """Wait until it ends by itself; check its exit status and stderr; return the moment.
 
         `stderr` is a regular expression for all of it, apart from log lines. The pipe of
@@ -126,7 +131,8 @@ class Process:
         at = time.monotonic()
         self._reader.join(LONG)
         assert not self._reader.is_alive(), f"left children behind\n{self.report()}"
-        assert self.code == code, f"exit status {self.code}, not {code}\n{self.report()}"
+        expected = codes or (0,)
+        assert self.code in expected, f"status {self.code}, not {expected}\n{self.report()}"
         assert re.fullmatch(stderr, _without_log_lines(self.errors())), self.report()
         return at
 
@@ -181,6 +187,12 @@ class Fleet:
         """Start a service, and wait until it runs."""
         process = self.start(*jobs, **options)
         process.expect("running")
+        return process
+
+    def hold(self, *jobs: dict, **options) -> Process:
+        """Start a service that waits for `go` right before its scheduler starts."""
+        process = self.start(*jobs, hold=True, **options)
+        process.expect("ready")
         return process
 
     def expect(self, kind: str, *, within: float = LONG, count: int = 1, **facts) -> dict:

@@ -32,6 +32,7 @@ def fork_often(options):
     """Fork again and again, while other threads log, ask and run jobs."""
     scheduler = make_scheduler(options)
     scheduler.start()
+    heard()
     over = []
 
     def ask():

@@ -35,6 +35,7 @@ class Way(NamedTuple):
 TRACEBACK = r"Traceback \(most recent call last\):\n(  .*\n)+"
 WAYS = [
     Way("by_return", None, 0, ""),
+    Way("by_stop", None, 0, ""),
     Way("by_sys_exit", None, 3, ""),
     Way("by_exception", None, 1, rf"{TRACEBACK}RuntimeError: raised by the test\n"),
     Way("by_ctrl_c", signal.SIGINT, -signal.SIGINT, rf"{TRACEBACK}KeyboardInterrupt\n"),

@@ -15,6 +15,7 @@ QUIET = {"warnings": ["error", "ignore::DeprecationWarning"]}
 def start_parent(fleet, way, child):
     """Start a parent with a run going on, and let it fork."""
     work = {"name": "work", "once": soon(), "do": "cooperative", "seconds": 3}
+    backup = fleet.hold({**work, "do": "quick"})
     parent = fleet.start(
         work,
         {"name": "ping", "every": "1d", "catch_up": 0},
@@ -24,7 +25,7 @@ def start_parent(fleet, way, child):
         how=QUIET,
     )
     parent.expect("begin")
-    backup = fleet.serve({**work, "do": "quick"})
+    backup.go()
     parent.tell()
     return parent, backup
 
@@ -87,6 +88,8 @@ def test_many_forks_at_any_moment_never_hang(fleet):
         forks=30,
         how=QUIET,
     )
+    process.expect("begin", job="work")
+    process.tell()
     ended = process.expect_all("child ended", count=30)
     assert {line["status"] for line in ended} == {0}
     assert {line["state"] for line in process.said("child")} == {"idle"}

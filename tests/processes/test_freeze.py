@@ -44,6 +44,7 @@ def test_a_frozen_runner_aborts_itself_and_records_nothing_over_the_takeover(fle
     check_tellings(fleet, "work")
 
 
+@pytest.mark.slow
 def test_a_frozen_runner_wakes_while_the_next_attempt_is_running(fleet):
     job = {"name": "work", "once": soon(), "do": "returning", "seconds": 60}
     frozen = fleet.serve(job, scheduler=SHORT)
@@ -72,6 +73,7 @@ def test_a_result_after_a_freeze_counts_when_nobody_took_over(fleet):
     assert fleet.attempts("work") == [(1, "success")]
 
 
+@pytest.mark.slow
 def test_a_process_frozen_over_many_slots_runs_at_most_one_late(fleet):
     """BR-046."""
     alone = fleet.serve({"name": "tick", "every": "500ms"}, scheduler=SHORT)
@@ -94,9 +96,11 @@ def test_a_process_frozen_over_many_slots_runs_at_most_one_late(fleet):
 def test_a_handler_that_stops_all_threads_of_its_process_records_no_second_success(fleet):
     """BR-050: it holds the interpreter's lock for longer than the lease."""
     job = {"name": "work", "once": soon(), "do": "grabbing", "seconds": 3.5}
-    grabbed = fleet.serve(job, scheduler=SHORT)
+    backup = fleet.hold({**job, "do": "quick"}, scheduler=SHORT)
+    grabbed = fleet.start(job, scheduler=SHORT)
     grabbed.expect("begin", attempt=1)
-    fleet.serve({**job, "do": "quick"}, scheduler=SHORT).expect("run", event="success", attempt=2)
+    backup.go()
+    backup.expect("run", event="success", attempt=2)
     assert grabbed.expect("end")["abort"] in ("lost", None)
     grabbed.expect("run", event="lost", attempt=1)
     assert any("heartbeat late by" in text for text in grabbed.log("WARNING"))
@@ -108,8 +112,10 @@ def test_a_handler_that_stops_all_threads_of_its_process_records_no_second_succe
 def test_a_process_full_of_busy_threads_keeps_its_lease(fleet):
     """BR-050: eight threads that only compute delay heartbeats, but not past a lease."""
     job = {"name": "work", "once": soon(), "do": "busy", "seconds": 2 * LEASE}
-    busy = fleet.serve(job, scheduler=SHORT)
-    fleet.serve({**job, "do": "quick"}, scheduler=SHORT)
+    backup = fleet.hold({**job, "do": "quick"}, scheduler=SHORT)
+    busy = fleet.start(job, scheduler=SHORT)
+    busy.expect("begin")
+    backup.go()
     busy.expect("run", event="success")
     fleet.stop()
     assert fleet.attempts("work") == [(1, "success")]

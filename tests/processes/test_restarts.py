@@ -19,12 +19,13 @@ SHORT = {"lease": LEASE, "heartbeat": HEARTBEAT}
 TICK = {"name": "tick", "every": "1s"}
 
 
+@pytest.mark.slow
 def test_a_service_restarted_more_often_than_its_interval_runs_every_slot(fleet):
     """BR-003: the grid is fixed in time, not counted from the start of a process."""
     job = {"name": "tick", "every": "2s"}
     first = soon(1.9) // 2000 * 2000
     begun = time.monotonic()
-    while time.monotonic() - begun < 9:
+    while time.monotonic() - begun < 8:
         process = fleet.serve(job, scheduler=SHORT)
         # It lives for less than an interval; how long is what is tried here.
         time.sleep(0.7)
@@ -129,11 +130,12 @@ def is_decided(runs, until_ms):
     )
 
 
+@pytest.mark.slow
 def test_stops_and_starts_around_a_slot_lose_none(fleet):
     """Stopped at many offsets around the slots, while another instance stays."""
     steady = fleet.serve({"name": "tick", "every": "500ms"}, scheduler=SHORT)
     flapping = fleet.start(
-        {"name": "tick", "every": "500ms"}, program="flapping:flap", rounds=25, scheduler=SHORT
+        {"name": "tick", "every": "500ms"}, program="flapping:flap", rounds=17, scheduler=SHORT
     )
     first = soon()
     flapping.end()
@@ -148,6 +150,7 @@ def test_stops_and_starts_around_a_slot_lose_none(fleet):
     check_tellings(fleet, "tick")
 
 
+@pytest.mark.slow
 def test_a_changed_schedule_leaves_nothing_of_the_old_one(fleet):
     """BR-038: instances are rolled one by one."""
     old, new = {"name": "job", "every": "1s"}, {"name": "job", "every": "1500ms"}

@@ -6,6 +6,7 @@ The lease is six heartbeats, so a hand-over can't be mistaken for a lease that r
 from __future__ import annotations
 
 import signal
+import time
 
 from tests.processes.fleet import soon
 from tests.processes.ledger import check_tellings
@@ -19,9 +20,11 @@ assert LEASE - HEARTBEAT > HAND_OVER  # even the shortest rest of a lease is lon
 def start_both(fleet, do, **more):
     """Start a runner of one long run, and a backup."""
     job = {"name": "work", "once": soon(), "do": do, "seconds": 60, **more}
+    backup = fleet.hold({**job, "do": "quick"})
     runner = fleet.serve(job)
     runner.expect("begin", attempt=1)
-    return runner, fleet.serve({**job, "do": "quick"})
+    backup.go()
+    return runner, backup
 
 
 def test_a_handler_that_raises_is_handed_over(fleet):
@@ -92,6 +95,20 @@ def test_more_deploys_than_attempts_are_no_deaths(fleet):
     last.stop()
     assert fleet.attempts("work") == [*((n, "interrupted") for n in range(1, 7)), (7, "success")]
     check_tellings(fleet, "work")
+
+
+def test_a_signal_at_any_moment_of_a_start_ends_the_program(fleet):
+    """Before `run()` it does what it always does, later it stops the scheduler."""
+    starting = [fleet.start({"name": "tick", "every": "1s"}) for _ in range(8)]
+    began = time.monotonic()
+    for number, process in enumerate(starting):
+        # The moments are the point: from before the first import until everything runs.
+        time.sleep(max(0.0, began + number * 0.1 - time.monotonic()))
+        process.send(signal.SIGTERM)
+    for process in starting:
+        process.end(0, -signal.SIGTERM, within=10)
+        assert (process.code == 0) == bool(process.said("stopped"))
+    check_tellings(fleet, "tick")
 
 
 def test_a_signal_that_another_thread_gets_is_noticed_all_the_same(fleet):

@@ -113,10 +113,11 @@ class Locked(Trouble):
         self.holder.close()
 
 
-TROUBLES = [NoFolder, Folder, NoDatabase, NewerFormat, ReadOnlyFolder, ReadOnlyFile, Locked]
+TROUBLES = [NoFolder, Folder, NoDatabase, NewerFormat, ReadOnlyFolder, ReadOnlyFile]
+SLOW_TROUBLES = [pytest.param(Locked, marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("kind", TROUBLES, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*TROUBLES, *SLOW_TROUBLES], ids=lambda kind: kind.__name__)
 def test_start_says_what_is_wrong_and_works_when_it_is_mended(fleet, kind):
     """BR-074, and 9.12 of the promises."""
     trouble = kind(fleet.folder / kind.path)
@@ -183,6 +184,7 @@ def expect_slots(process, count=2):
         process.expect("run", event="success", job="tick", slot=slot, within=5)
 
 
+@pytest.mark.slow
 def test_a_file_locked_by_another_program_is_an_outage_and_heals_by_itself(fleet):
     """BR-026: each of three outages is told once, and the slots after it run."""
     process = fleet.serve(TICK)
@@ -203,9 +205,10 @@ def test_a_file_locked_by_another_program_is_an_outage_and_heals_by_itself(fleet
 
 def test_a_run_goes_on_through_a_short_outage(fleet):
     work = {"name": "work", "once": soon(), "do": "cooperative", "seconds": 3}
-    process = fleet.serve(work)
-    backup = fleet.serve(work)
+    backup = fleet.hold(work)
+    process = fleet.start(work)
     process.expect("begin")
+    backup.go()
     with exclusive_lock(fleet.database):
         process.expect("store_down")
     process.expect("store_up")
