@@ -218,10 +218,10 @@ class Core:
             self._race.slots.settle(held.key)
 
     def _stop(self, stop: Stop, now: Now) -> None:
-        if self._stopping.begin(stop, now):
-            self._race.stop()
-            self._calls.stop()
-            self._attempts.stop(now)
+        self._stopping.begin(stop, now)
+        self._race.stop()
+        self._calls.stop()
+        self._attempts.stop(now)
 
     # --- after every input ---
 

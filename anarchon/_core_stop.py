@@ -56,14 +56,12 @@ class Stopping:
         """Whether `Stop` has come."""
         return self._until < inf
 
-    def begin(self, stop: Stop, now: Now) -> bool:
-        """Take a stop in; say whether it is the first, whose timeout counts."""
+    def begin(self, stop: Stop, now: Now) -> None:
+        """Take a stop in; of several, the first one's timeout counts."""
         self._spared |= stop.spare
-        if self.asked:
-            return False
-        self._until = now.mono + stop.timeout
-        self._hopeless_at = now.mono + HOPELESS_AFTER
-        return True
+        if not self.asked:
+            self._until = now.mono + stop.timeout
+            self._hopeless_at = now.mono + HOPELESS_AFTER
 
     def wakeups(self) -> list[float]:
         """Return the monotonic instants at which time runs out."""
