@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ._core_slots import JobSlots, Pending
+    from ._core_jobs import JobSlots, Pending
 
 # So many out-of-date entries a heap may have beside as many as it has good ones.
 SPARE = 64

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ._core_held import Held as HeldRun
     from ._core_held import HeldRuns
-    from ._core_slots import JobSlots
+    from ._core_jobs import JobSlots
     from ._core_watches import Watch
     from ._messages import (
         Action,

@@ -13,7 +13,7 @@ from ._values import RunKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ._core_slots import JobSlots
+    from ._core_jobs import JobSlots
     from ._messages import (
         Now,
     )
