@@ -11,6 +11,9 @@ import functools
 import json
 import os
 import re
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,13 +105,33 @@ def exists(test: str) -> bool:
 
 
 @functools.cache
+def told() -> list[tuple[str, str]]:
+    """Return every test of the session so far, and what became of it."""
+    text = Path(os.environ["ANARCHON_OUTCOMES"]).read_text(encoding="utf-8")
+    return [tuple(json.loads(line)) for line in text.splitlines()]
+
+
+@functools.cache
 def outcomes() -> dict[str, set[str]]:
     """Return what became of every test of the session, parameters cut off."""
     found: dict[str, set[str]] = {}
-    for line in Path(os.environ["ANARCHON_OUTCOMES"]).read_text(encoding="utf-8").splitlines():
-        nodeid, outcome = json.loads(line)
+    for nodeid, outcome in told():
         found.setdefault(nodeid.partition("[")[0], set()).add(outcome)
     return found
+
+
+def collected() -> list[str]:
+    """Return every test that there is, except those of this file."""
+    command = [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q", "tests"]
+    done = subprocess.run(
+        [*command, "--ignore", "tests/test_ledger.py", "-p", "no:cacheprovider"],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name != "ANARCHON_OUTCOMES"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [line for line in done.stdout.splitlines() if line.startswith("tests/")]
 
 
 def test_every_section_of_the_specification_is_covered():
@@ -137,7 +160,20 @@ def test_every_row_names_its_tests_or_what_brings_them(row):
     assert not missing, f"{row.id} names tests that don't exist: {missing}"
 
 
-@pytest.mark.skipif("ANARCHON_OUTCOMES" not in os.environ, reason="needs a whole session (tox)")
+WHOLE = pytest.mark.skipif(
+    "ANARCHON_OUTCOMES" not in os.environ, reason="needs a whole session (tox)"
+)
+
+
+@WHOLE
+def test_every_test_ran_once():
+    run = Counter(nodeid for nodeid, _ in told())
+    there = Counter(collected())
+    assert there.total() > 1000
+    assert (there - run, run - there) == (Counter(), Counter())
+
+
+@WHOLE
 @pytest.mark.parametrize("row", EVERYTHING, ids=lambda row: row.id)
 def test_every_named_test_ran_and_was_not_skipped(row):
     for test in row.tests:

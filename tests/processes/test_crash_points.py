@@ -13,8 +13,6 @@ import pytest
 from tests.processes.fleet import soon
 from tests.processes.ledger import check_ledger, check_tellings
 
-pytestmark = pytest.mark.slow
-
 LEASE, HEARTBEAT = 2.0, 0.3
 # What is added to a bound for a busy machine: a process that is due gets the processor late.
 SLACK = 0.7

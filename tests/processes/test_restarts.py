@@ -19,7 +19,6 @@ SHORT = {"lease": LEASE, "heartbeat": HEARTBEAT}
 TICK = {"name": "tick", "every": "1s"}
 
 
-@pytest.mark.slow
 def test_a_service_restarted_more_often_than_its_interval_runs_every_slot(fleet):
     """BR-003: the grid is fixed in time, not counted from the start of a process."""
     job = {"name": "tick", "every": "2s"}
@@ -80,7 +79,6 @@ def test_a_slot_due_while_everybody_was_down_is_caught_up_once_inside_its_window
         assert [text for text in process.log("WARNING") if text.startswith("outside @ ")]
 
 
-@pytest.mark.slow
 def test_random_kills_stops_and_starts_lose_no_slot(fleet):
     """BR-024, BR-104: with a fixed seed; at least one instance is alive at any moment."""
     rng = random.Random(20261010)
@@ -130,7 +128,6 @@ def is_decided(runs, until_ms):
     )
 
 
-@pytest.mark.slow
 def test_stops_and_starts_around_a_slot_lose_none(fleet):
     """Stopped at many offsets around the slots, while another instance stays."""
     steady = fleet.serve({"name": "tick", "every": "500ms"}, scheduler=SHORT)
@@ -150,7 +147,6 @@ def test_stops_and_starts_around_a_slot_lose_none(fleet):
     check_tellings(fleet, "tick")
 
 
-@pytest.mark.slow
 def test_a_changed_schedule_leaves_nothing_of_the_old_one(fleet):
     """BR-038: instances are rolled one by one."""
     old, new = {"name": "job", "every": "1s"}, {"name": "job", "every": "1500ms"}

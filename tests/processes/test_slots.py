@@ -19,7 +19,6 @@ UNHURRIED = {"lease": "30s", "heartbeat": "10s"}
 TICK = {"name": "tick", "every": "1s"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("_attempt", range(TRIES))
 def test_three_processes_run_each_slot_once(fleet, _attempt):
     """BR-001, BR-025, BR-106."""
@@ -36,7 +35,6 @@ def test_three_processes_run_each_slot_once(fleet, _attempt):
 
 
 @pytest.mark.serial
-@pytest.mark.slow
 def test_fifty_processes_that_start_at_once_run_each_of_a_few_slots_once(fleet):
     """BR-031, BR-037, BR-069."""
     job = {**TICK, "every": "2s"}

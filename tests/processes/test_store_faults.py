@@ -113,11 +113,10 @@ class Locked(Trouble):
         self.holder.close()
 
 
-TROUBLES = [NoFolder, Folder, NoDatabase, NewerFormat, ReadOnlyFolder, ReadOnlyFile]
-SLOW_TROUBLES = [pytest.param(Locked, marks=pytest.mark.slow)]
+TROUBLES = [NoFolder, Folder, NoDatabase, NewerFormat, ReadOnlyFolder, ReadOnlyFile, Locked]
 
 
-@pytest.mark.parametrize("kind", [*TROUBLES, *SLOW_TROUBLES], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", TROUBLES, ids=lambda kind: kind.__name__)
 def test_start_says_what_is_wrong_and_works_when_it_is_mended(fleet, kind):
     """BR-074, and 9.12 of the promises."""
     trouble = kind(fleet.folder / kind.path)
@@ -184,7 +183,6 @@ def expect_slots(process, count=2):
         process.expect("run", event="success", job="tick", slot=slot, within=5)
 
 
-@pytest.mark.slow
 def test_a_file_locked_by_another_program_is_an_outage_and_heals_by_itself(fleet):
     """BR-026: each of three outages is told once, and the slots after it run."""
     process = fleet.serve(TICK)

@@ -60,7 +60,6 @@ def answers(processes):
 
 
 @pytest.mark.serial
-@pytest.mark.slow
 def test_fifty_processes_open_an_empty_store_at_once(spawn, database):
     """BR-069 and BR-031: no error, one schema, one winner."""
     at = time.time() + 8
@@ -81,7 +80,6 @@ def test_eight_processes_open_an_empty_store_at_once(spawn, database, round_numb
 
 
 @pytest.mark.serial
-@pytest.mark.slow
 def test_sixteen_processes_race_for_slots(spawn, database):
     """BR-025, BR-064: each slot has exactly one winner."""
     slots, base_ms = 100, now_ms() - 5_000

@@ -198,7 +198,6 @@ def cost(backend, slots):
 
 
 @pytest.mark.serial
-@pytest.mark.slow
 def test_a_claim_costs_the_same_beside_a_million_records(database):
     slot_ms = now_ms() - 60_000
     with opened(database, synchronous="NORMAL") as backend:
