@@ -3,7 +3,8 @@
     python -m tests.mutate anarchon/_core.py [--tests tests/core ...] [--limit N] [--jobs N]
 
 Every mutant gets a copy of the package in a temporary folder. The tests run there in one
-pytest, the quickest files first, until one fails or the time is up. Results are appended to
+pytest, the quickest files first, until one fails or the time is up; a mutant that loops or
+eats memory runs into a limit of its process. Results are appended to
 `.mutation/`, so a second call goes on where the first one ended; survivors are tried again
 when the tests have changed. Survivors that can't be killed are explained in
 `tests/mutants_explained.md` and not counted.
@@ -15,9 +16,11 @@ import argparse
 import difflib
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,16 @@ EXPLAINED = ROOT / "tests" / "mutants_explained.md"
 RESULTS = ROOT / ".mutation"
 DEFAULT_TESTS = ("tests/core", "tests/sim")
 LEAST_SECONDS = 20.0
+MOST_BYTES = 3 << 30  # of address space: the tests need less than a third of it
+# Sets the limits of its own process, and becomes the command that comes after them.
+LIMITED = """
+import os, resource, sys
+most, seconds, *command = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_AS, (int(most), int(most)))
+resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+os.execv(command[0], command)
+"""
 
 
 class Verdict(NamedTuple):
@@ -89,8 +102,9 @@ class Bench:
             "no:cacheprovider",
         ]
         command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
+        command += [str(ROOT / test) for test in tests]
         process = subprocess.Popen(
-            [*command, *(str(ROOT / test) for test in tests)],
+            limited(command, cpu_seconds=self.limit_seconds),
             cwd=folder,
             env={**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.DEVNULL,
@@ -98,13 +112,20 @@ class Bench:
             start_new_session=True,
         )
         try:
-            return "survived" if process.wait(self.limit_seconds) == 0 else "killed"
+            status = process.wait(self.limit_seconds)
+            return {0: "survived", -signal.SIGXCPU: "timeout"}.get(status, "killed")
         except subprocess.TimeoutExpired:
             return "timeout"
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, 9)
                 process.wait()
+
+
+def limited(command: list[str], *, cpu_seconds: float) -> list[str]:
+    """Return a command that does the same with limits on processor time and memory."""
+    limits = [str(MOST_BYTES), str(math.ceil(cpu_seconds))]
+    return [sys.executable, "-I", "-c", LIMITED, *limits, *command]
 
 
 class Journal:

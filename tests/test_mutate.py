@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import ast
+import signal
+import subprocess
+import sys
+
+import pytest
 
 from tests import mutate
 from tests.mutations import mutants
@@ -75,3 +80,31 @@ def test_an_explained_survivor_is_not_counted(tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "least.py:8: survived: Lt -> LtE (0)" in out
     assert "b += 1" not in out
+
+
+def status_of(program: str, cpu_seconds: float = 20) -> int:
+    command = mutate.limited([sys.executable, "-c", program], cpu_seconds=cpu_seconds)
+    return subprocess.run(command, check=False, stderr=subprocess.DEVNULL, timeout=60).returncode
+
+
+def test_a_mutant_that_loops_or_eats_memory_dies():
+    assert status_of("print()") == 0
+    assert status_of("while True: pass", 0.5) == -signal.SIGXCPU
+    assert status_of(f"bytearray({mutate.MOST_BYTES})") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        ("pass", "survived"),
+        ("assert False", "killed"),
+        (f"bytearray({mutate.MOST_BYTES})", "killed"),
+    ],
+)
+def test_a_mutant_is_judged_by_its_tests(tmp_path, monkeypatch, body, result):
+    (tmp_path / "anarchon").mkdir()
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "test_it.py").write_text(f"def test_it():\n    {body}\n")
+    monkeypatch.setattr(mutate, "ROOT", tmp_path)
+    bench = mutate.Bench(tmp_path / "anarchon" / "least.py", ["test_it.py"])
+    assert bench.run(SOURCE) == result
