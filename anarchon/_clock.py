@@ -18,6 +18,7 @@ from ._values import Pace
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
+    from random import Random
 
     from ._messages import (
         Settings,
@@ -75,6 +76,10 @@ class Clock:
                 if left <= longest:
                     return None
 
+    def get_still(self, queue: SimpleQueue[T]) -> T | None:
+        """Return the next item of a queue, for which no time has to pass on this clock."""
+        return self.get(queue, None)
+
     def get_by_wall(self, queue: SimpleQueue[T], timeout: float | None) -> T | None:
         """Return as `get` does, but with None within a minute.
 
@@ -95,11 +100,20 @@ class Clock:
         return True
 
     def enrol(self, thread: threading.Thread, *, patience: float = ENGINE_PATIENCE) -> None:
-        """Tell of a thread, just started, that waits on this clock.
+        """Tell of a thread, right before its start, that waits on this clock.
 
         It means something only to a clock that stands still while somebody is busy: the
         thread counts as busy whenever it isn't waiting here, for `patience` seconds.
         """
+
+    def dismiss(self, thread: threading.Thread) -> None:
+        """Take back an `enrol`: the thread could not be started."""
+
+    def rng(self) -> Random:
+        """Return what the engine draws its random times from."""
+        from random import Random
+
+        return Random()
 
 
 class Span(NamedTuple):

@@ -26,18 +26,8 @@ from ._lifecycle_dues import Calls, GivenJobs, Halts
 from ._lifecycle_journal import Journal
 from ._lifecycle_requests import Await, Call, Changed, Halt, Inbox, Join, Word, not_running
 from ._lifecycle_states import LIFECYCLE
-from ._messages import (
-    Drained,
-    Emit,
-    Note,
-    Return,
-    Stopped,
-    StoreDown,
-    StoreUp,
-)
-from ._values import (
-    Owner,
-)
+from ._messages import Drained, Emit, Note, Return, Stopped, StoreDown, StoreUp
+from ._values import Owner
 from .errors import BackendUnavailable, NotRunning
 
 if TYPE_CHECKING:
@@ -47,14 +37,10 @@ if TYPE_CHECKING:
     from ._jobs_definitions import Registry
     from ._lifecycle_requests import Answer, Request
     from ._lifecycle_states import LifecycleEvent, State
-    from ._messages import (
-        Action,
-    )
+    from ._messages import Action
     from ._scheduler_options import Options
     from ._threads import Engine
-    from ._values import (
-        ServerInfo,
-    )
+    from ._values import ServerInfo
     from .events import Listeners
 
 # How long after its timeout a stop is still waited for by whoever began it: the engine ends
@@ -89,7 +75,7 @@ class Life:
         self.owner = Owner(os.urandom(16).hex(), options.instance_id_now())
         self.state: State = "starting"
         self.inbox = Inbox(clock)
-        self.journal = Journal(options.logger, listeners, console=options.log is True)
+        self.journal = Journal(options.logger, listeners, clock, console=options.log is True)
         self.engine: Engine | None = None
         self.info: ServerInfo | None = None
         self.exit_until: float | None = None
@@ -115,11 +101,12 @@ class Life:
 
     def launch(self) -> None:
         """Begin; raises `RuntimeError` when no thread can be had."""
+        thread = Thread(target=self._live, name="anarchon-life", daemon=True)
+        self._clock.enrol(thread)
         try:
-            start_new_thread(self._start_thread, ())
+            start_new_thread(self._start_thread, (thread,))
         except RuntimeError as error:
-            self._failure = error
-            self._end()
+            self._not_started(thread, error)
             raise
 
     def stop(self, timeout: float, *, wait: bool = True) -> None:
@@ -134,7 +121,15 @@ class Life:
         # (before the launch) what only the interrupted `start` itself could answer.
         ours = lease is None and not inside and current_thread().name.startswith("anarchon-")
         if wait and self._launched and not ours:
-            self.inbox.receive(answer, timeout + grace)
+            try:
+                self.inbox.receive(answer, timeout + grace)
+            except BaseException:
+                self.leave_at_exit()
+                raise
+
+    def leave_at_exit(self) -> None:
+        """Have the hooks at the exit wait no more: a signal handler raised while one waited."""
+        self.exit_until = self._clock.mono()
 
     def abandon(self) -> None:
         """Forget everything without touching it: this is a forked child."""
@@ -147,15 +142,17 @@ class Life:
 
     # --- the thread ---
 
-    def _start_thread(self) -> None:
+    def _start_thread(self, thread: Thread) -> None:
         self._launched = True
         try:
-            thread = Thread(target=self._live, name="anarchon-life", daemon=True)
             thread.start()
-            self._clock.enrol(thread)
         except RuntimeError as error:
-            self._failure = error
-            self._end()
+            self._not_started(thread, error)
+
+    def _not_started(self, thread: Thread, error: RuntimeError) -> None:
+        self._clock.dismiss(thread)
+        self._failure = error
+        self._end()
 
     def _live(self) -> None:
         try:
@@ -232,10 +229,8 @@ class Life:
 
     def _rest(self, failures: int) -> None:
         """Wait between two tries, longer each time, unless somebody wants a result now."""
-        from random import uniform
-
         pause = min(FIRST_RETRY_SECONDS * 2.0 ** min(failures, 16), LONGEST_RETRY_SECONDS)
-        until = self._clock.mono() + pause * uniform(0.5, 1.0)
+        until = self._clock.mono() + pause * self._clock.rng().uniform(0.5, 1.0)
         while self.state == "starting" and not self._joins:
             left = until - self._clock.mono()
             request = self.inbox.next(left) if left > 0 else None
@@ -368,8 +363,6 @@ class Life:
 
 
 def _make_engine(life: Life, clock: Clock, on_action: Callable[[Action], None]) -> Engine:
-    from random import Random
-
     from ._threads import Engine
 
     options = life.options
@@ -381,7 +374,7 @@ def _make_engine(life: Life, clock: Clock, on_action: Callable[[Action], None]) 
         clock,
         around=options.around,
         on_action=on_action,
-        rng=Random(),
+        rng=clock.rng(),
     )
 
 

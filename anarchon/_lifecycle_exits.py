@@ -89,7 +89,8 @@ def stop_all() -> None:
     """Stop all lives of this process, each within its `exit_timeout`; a hook.
 
     Called twice, it waits no longer in all. An exception that a signal handler raises
-    here ends the waiting, for good: whoever presses Ctrl-C again wants to leave.
+    here, or has raised in a `stop`, ends the waiting for good: whoever presses Ctrl-C
+    again wants to leave.
     """
     pid = os.getpid()
     ours = [life for life in tuple(lives) if life.pid == pid and life.options.stop_on_exit]
@@ -99,7 +100,7 @@ def stop_all() -> None:
             life.inbox.receive(answer, max(until - life.inbox.clock.mono(), 0.0))
     except BaseException:
         for life in ours:
-            life.exit_until = life.inbox.clock.mono()
+            life.leave_at_exit()
         raise
 
 

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 import traceback
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from . import _log_lines as lines
 from ._durations import shown
 from ._lifecycle_outlet import Outlet
 from ._log_lines import Line
-from ._messages import (
-    Note,
-)
+from ._messages import Note
 from ._tzdata import tzdata_version
+from ._values import instant
 from .events import StoreEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
+    from ._clock import Clock
     from ._values import Run, RunEvent, ServerInfo
     from .events import AnyListener, Listeners
 
@@ -61,9 +60,12 @@ class Journal:
     and the two that close belong to the life's own thread.
     """
 
-    def __init__(self, logger: logging.Logger, listeners: Listeners, *, console: bool) -> None:
+    def __init__(
+        self, logger: logging.Logger, listeners: Listeners, clock: Clock, *, console: bool
+    ) -> None:
         self.logger = logger
         self._listeners = listeners
+        self._clock = clock
         self._console = console
         self.outage: Outage | None = None
         self._forked = False
@@ -136,8 +138,8 @@ class Journal:
         if self.outage is not None:
             return
         text = lines.error_text(error)
-        now = datetime.now(UTC)
-        self.outage = Outage(now, time.monotonic(), text)
+        now = self._now()
+        self.outage = Outage(now, self._clock.mono(), text)
         self.say(lines.store_down(error))
         self._emit("store_down", StoreEvent(now, text, now))
 
@@ -146,8 +148,8 @@ class Journal:
         outage, self.outage = self.outage, None
         if outage is None:
             return
-        self.say(lines.store_up(time.monotonic() - outage.mono))
-        self._emit("store_up", StoreEvent(datetime.now(UTC), outage.error, outage.since))
+        self.say(lines.store_up(self._clock.mono() - outage.mono))
+        self._emit("store_up", StoreEvent(self._now(), outage.error, outage.since))
 
     def clock(self, offset_seconds: float, *, far: bool) -> None:
         """Tell, once each, that the clocks of store and host are far apart, or near again."""
@@ -170,6 +172,9 @@ class Journal:
         """Tell of an exception that should not have come there; it was survived."""
         text = "".join(traceback.format_exception(error)).rstrip()
         self.say(Line(logging.ERROR, lines.printable(f"{where} raised\n{text}")))
+
+    def _now(self) -> datetime:
+        return instant(int(self._clock.wall() * 1000))
 
     # --- on the two threads ---
 

@@ -16,6 +16,7 @@ import math
 import time
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
+from random import Random
 from threading import Condition, RLock, current_thread
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -34,6 +35,7 @@ T = TypeVar("T")
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _LOOK_AGAIN = 0.002  # real seconds: a thread that ends doesn't say so
+_NOISE_US = 0.001
 _SOON = 0.005  # real seconds: for what comes from a thread that isn't on the clock
 
 
@@ -66,6 +68,13 @@ class _Member:
         self.given_up = False
 
 
+class _Earliest(Random):
+    """Draws the least number each time: no delay of a claim, and of two bounds the lower."""
+
+    def random(self) -> float:
+        return 0.0
+
+
 class _HostTime:
     """The time of local backends, on a manual clock."""
 
@@ -88,6 +97,21 @@ class ManualClock(Clock):
 
     The thread that makes a clock is the one that moves it: where that thread itself waits
     on the clock, as in `Scheduler.stop`, time passes as far as it has to.
+
+    Nothing is left to chance: the random delay before a claim (``jitter``) is always 0,
+    so a slot runs when time gets to it, and has run when `advance` returns::
+
+        clock = ManualClock()
+        scheduler = Scheduler(MemoryBackend())
+        scheduler.every("sync", "10s", lambda: seen.append(clock.now()), catch_up=0)
+        clock.attach(scheduler)
+        with scheduler:
+            clock.advance("10s")
+            assert len(seen) == 1
+
+    The default start lies on the grid of every usual interval. So it is a slot itself, and
+    with the default ``catch_up`` that one runs at the start, before any time has passed;
+    the ``catch_up=0`` above leaves it out.
 
     Args:
         start: The wall time to begin with, an aware datetime; default 2026-01-01 UTC.
@@ -141,7 +165,7 @@ class ManualClock(Clock):
         if current_thread() in self._members:
             raise RuntimeError("only the test moves the clock, not what runs on it")
         with self._driver:
-            target = self._mono + seconds
+            target = round(self._mono + seconds, 6)
             self._forgive()
             self._settle()
             while self._step(target):
@@ -179,6 +203,13 @@ class ManualClock(Clock):
             return self._drive(queue, timeout)
         return self._get(queue, self._enter(queue, timeout))
 
+    def get_still(self, queue: SimpleQueue[T]) -> T | None:
+        """Return the next item of a queue, in real time, when what follows is at rest."""
+        item = super().get(queue, None)
+        if current_thread() == self._maker:
+            self.advance(0)
+        return item
+
     def get_by_wall(self, queue: SimpleQueue[T], timeout: float | None) -> T | None:
         """Return as `get` does, but with None within a minute after a step of the wall clock."""
         if timeout is None or timeout <= 0:
@@ -200,10 +231,25 @@ class ManualClock(Clock):
         return signal.is_set()
 
     def enrol(self, thread: Thread, *, patience: float = ENGINE_PATIENCE) -> None:
-        """Count a thread as busy whenever it doesn't wait here."""
+        """Count a thread as busy whenever it doesn't wait here, also before its start."""
         with self._lock:
             self._members[thread] = _Member(patience)
             self._moves += 1
+            starter = self._members.get(current_thread())
+            if starter is not None:  # it took its time, but goes on
+                starter.given_up = False
+                starter.busy_since = time.monotonic()
+
+    def dismiss(self, thread: Thread) -> None:
+        """Count a thread no more: it could not be started."""
+        with self._lock:
+            self._members.pop(thread, None)
+            self._moves += 1
+            self._lock.notify_all()
+
+    def rng(self) -> Random:
+        """Return a source of random times that gives the earliest one each time."""
+        return _Earliest()
 
     # --- waiting ---
 
@@ -224,7 +270,7 @@ class ManualClock(Clock):
 
     def _enter(self, queue: SimpleQueue[T], timeout: float | None) -> _Place:
         with self._lock:
-            deadline = math.inf if timeout is None else _ceil_us(self._mono + timeout)
+            deadline = math.inf if timeout is None else _end_of_wait(self._mono, timeout)
             self._numbers += 1
             marks = cast("SimpleQueue[object]", queue)
             place = self._places[current_thread()] = _Place(marks, deadline, self._numbers)
@@ -265,7 +311,7 @@ class ManualClock(Clock):
     def _drive(self, queue: SimpleQueue[T], timeout: float | None) -> T | None:
         """Wait on the thread that moves the clock: nobody else can, so time passes here."""
         with self._driver:
-            until = math.inf if timeout is None else _ceil_us(self._mono + timeout)
+            until = math.inf if timeout is None else _end_of_wait(self._mono, timeout)
             self._forgive()
             while True:
                 self._settle()
@@ -296,7 +342,10 @@ class ManualClock(Clock):
         now = time.monotonic()
         busy = False
         for thread, member in list(self._members.items()):
-            if not thread.is_alive():
+            if thread.ident is None:  # about to start: its time hasn't begun
+                member.busy_since = now
+                busy = True
+            elif not thread.is_alive():
                 del self._members[thread]
             elif thread not in self._places and not member.given_up:
                 member.given_up = now - member.busy_since > member.patience
@@ -326,9 +375,15 @@ def _item_soon(queue: SimpleQueue[T], seconds: float) -> T | None:
             return item
 
 
-def _ceil_us(seconds: float) -> float:
-    """Round up to whole microseconds, so that no wait ends a float's breadth too early."""
-    return math.ceil(seconds * 1e6) / 1e6
+def _end_of_wait(mono: float, timeout: float) -> float:
+    """Return when a wait ends, in whole microseconds and after `mono`.
+
+    Rounded up, so that no wait ends too early; but what sums of floats are off by is no
+    microsecond, or a wait for an instant would end right after an `advance` to it.
+    """
+    exact = (mono + timeout) * 1e6
+    end = round(exact) if abs(exact - round(exact)) < _NOISE_US else math.ceil(exact)
+    return max(end, round(mono * 1e6) + 1) / 1e6
 
 
 def _signed_seconds(duration: Duration) -> float:

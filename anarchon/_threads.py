@@ -134,9 +134,11 @@ class Engine:
         self._done = False
         try:
             for thread in self._threads:
-                thread.start()
                 self._clock.enrol(thread)
+                thread.start()
         except RuntimeError:
+            for thread in self._threads:
+                self._clock.dismiss(thread)
             self._done = True
             self.close()
             raise

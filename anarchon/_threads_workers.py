@@ -126,15 +126,16 @@ class Workers:
 
     def _launch(self, worker: Worker) -> bool:
         """Start a thread; at interpreter exit and at a limit of threads that can fail."""
+        self._clock.enrol(worker.thread, patience=HANDLER_PATIENCE)
         try:
             worker.thread.start()
         except RuntimeError as error:
+            self._clock.dismiss(worker.thread)
             if not self._refused:
                 logging.getLogger("anarchon").warning("no thread for a handler: %s", error)
             self._refused = True
             return False
         self._refused = False
-        self._clock.enrol(worker.thread, patience=HANDLER_PATIENCE)
         return True
 
     def _work(self, worker: Worker) -> None:

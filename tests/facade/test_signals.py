@@ -32,6 +32,39 @@ def test_run_is_a_whole_program(spawn, tmp_path):
         assert recorded(tmp_path).status == "interrupted"
 
 
+@pytest.mark.parametrize("whole", ["run()", "with"])
+def test_a_second_ctrl_c_ends_it_at_once(spawn, whole):
+    ways = {
+        "run()": ["scheduler.run()"],
+        "with": ["with scheduler:", "    time.sleep(60)"],
+    }
+    steps = program("submit_when_running('stubborn')", *ways[whole])
+    process = spawn(steps.replace("exit_timeout=1", "exit_timeout=20"))
+    assert process.stdout.readline() == "running\n"
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)  # it is stopping
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err, took = finish(process, 30)
+    assert (process.returncode, took < 2) == (-signal.SIGINT, True), err
+    assert "KeyboardInterrupt" in err
+
+
+def test_ctrl_c_in_a_start_does_not_wait_for_the_store(spawn):
+    process = spawn(
+        program(
+            "class Hanging(SqliteBackend):",
+            "    def open(self, limits):",
+            "        print('opening', flush=True); time.sleep(60)",
+            "Scheduler(Hanging('other.db'), exit_timeout=20).start()",
+        )
+    )
+    assert process.stdout.readline() == "opening\n"
+    process.send_signal(signal.SIGINT)
+    _, err, took = finish(process, 30)
+    assert (process.returncode, took < 2) == (-signal.SIGINT, True), err
+
+
 def test_a_signal_during_the_start_of_run_is_not_lost(spawn):
     process = spawn(
         program(
