@@ -18,7 +18,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from anarchon import Scheduler, SqliteBackend
+from anarchon import AnarchonError, Scheduler, SqliteBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -145,6 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scheduler.start()
         mouth.event("running", instance_id=scheduler.instance_id)
         scheduler.run()
+    except AnarchonError as error:
+        print(error, flush=True)
+        return 1
     finally:
         if orphaned.is_set():
             _remove(options.remove)

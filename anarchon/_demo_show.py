@@ -39,6 +39,11 @@ class Plan(NamedTuple):
         """How long a run may work before its process gets the signal."""
         return min(5.0, self.report_work / 4)
 
+    @property
+    def least_seconds(self) -> float:
+        """How long even the quickest show takes: two runs of report, and one lease between."""
+        return self.pause + self.report_work + self.pause + LEASE_SECONDS
+
 
 class Attempt(NamedTuple):
     """A run of `report` that an instance said it started."""
@@ -75,6 +80,7 @@ class Show:
         self.acts: dict[signal.Signals, Act] = {}
         self.names: dict[str, str] = {}  # instance_id -> name, of every process there was
         self.began_ms = time.time_ns() // 1_000_000
+        self.given_up: set[signal.Signals] = set()  # acts for which there was time enough
         self._fleet = fleet
         self._screen = screen
         self._plan = plan
@@ -107,12 +113,14 @@ class Show:
     def _act(self, signum: signal.Signals) -> None:
         victim = self._next_runner()
         if victim is None:
+            self.given_up.add(signum)
             return
         self._screen.narrate(_ANNOUNCEMENTS[signum].format(name=victim.name))
         act = Act(signum, victim, self._send(victim.name, signum))
         self.acts[signum] = act
         self._wait(lambda: self._follows(act), LEASE_SECONDS + 6 * HEARTBEAT_SECONDS)
         if act.successor is None:
+            self.given_up.add(signum)
             self._screen.narrate("Nobody went on with that run.")
         self._wait(lambda: victim.name not in self._fleet.names, _EXIT_SECONDS)
         if victim.name not in self._fleet.names:

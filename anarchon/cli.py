@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from . import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,6 +18,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="anarchon", description="Scheduled jobs inside the processes of a service."
     )
+    parser.add_argument("--version", action="version", version=f"anarchon {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     summary = "watch three processes share jobs, hand one over and take one over"
     one = commands.add_parser("demo", help=summary, description=demo.__doc__)

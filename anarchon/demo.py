@@ -2,13 +2,15 @@
 
 The instances run on one SQLite file in a temporary folder, with a lease of 6 s and a
 heartbeat of 1 s. The exit status is 0 when a hand-over within 2 s and a takeover within
-8 s were seen, 1 when not, 130 after Ctrl-C. Nothing is left behind: no process, no file.
+8 s were seen, 1 when not, 2 when it could not begin, 130 after Ctrl-C. Nothing is left
+behind: no process, and no file unless you ask for one.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -23,6 +25,8 @@ from ._demo_screen import Screen
 from ._demo_show import Died, Plan, Show
 from ._demo_summary import show_summary
 from ._durations import parse_ms
+from ._values import Limits
+from .errors import AnarchonError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,15 +38,19 @@ DEFAULT_MINUTES = 3.6  # and a little to stop in: less than 4 in all
 _HISTORY_LIMIT = 1000
 
 
+class Refused(Exception):
+    """The demo can't begin like that."""
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the demo to a parser."""
     parser.add_argument(
         "--minutes",
         type=minutes,
-        help="run this long (default: until both were shown, less than 4 minutes)",
+        help="run this long, 0.6 at least (default: until both were shown, less than 4)",
     )
-    parser.add_argument("--keep", action="store_true", help="keep the SQLite file and say where")
-    parser.add_argument("--database", type=Path, help="use this SQLite file, and keep it")
+    parser.add_argument("--keep", action="store_true", help="keep the SQLite file, and say where")
+    parser.add_argument("--database", type=Path, help="use this SQLite file (and keep it)")
     for name, default in (("sync-every", "10s"), ("report-every", "30s"), ("report-work", "20s")):
         parser.add_argument(f"--{name}", default=default, help=argparse.SUPPRESS)
     parser.add_argument("--backend", help=argparse.SUPPRESS)  # module:function(database)
@@ -63,8 +71,12 @@ def run(options: argparse.Namespace) -> int:
         )
         return 2
     try:
+        plan = _plan(options)
         with _interruptible(), _database(options) as (database, folder):
-            return 0 if _play(options, database, folder) else 1
+            return 0 if _play(options, plan, database, folder) else 1
+    except Refused as refusal:
+        print(f"anarchon demo: {refusal}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as interrupt:
         print("\nInterrupted: everything has been ended.", file=sys.stderr)
         return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
@@ -74,7 +86,18 @@ def run(options: argparse.Namespace) -> int:
         return 1
 
 
-def _play(options: argparse.Namespace, database: Path, folder: Path | None) -> bool:
+def _check(options: argparse.Namespace, database: Path) -> None:
+    """Open the database once, before three processes say at once what is wrong with it."""
+    try:
+        backend = open_backend(str(database), options.backend)
+        backend.open(Limits())
+        backend.close()
+    except AnarchonError as error:
+        raise Refused(error) from error
+
+
+def _play(options: argparse.Namespace, plan: Plan, database: Path, folder: Path | None) -> bool:
+    _check(options, database)
     screen = Screen()
     screen.narrate(
         "Three instances of one service on one SQLite file, each with the same two jobs: "
@@ -82,7 +105,7 @@ def _play(options: argparse.Namespace, database: Path, folder: Path | None) -> b
         f"{options.report_work} of work. The lease is 6 s, the heartbeat 1 s."
     )
     fleet = Fleet(_command(options, database, folder))
-    show = Show(fleet, screen, _plan(options))
+    show = Show(fleet, screen, plan)
     try:
         show.play()
         show.close()
@@ -93,7 +116,7 @@ def _play(options: argparse.Namespace, database: Path, folder: Path | None) -> b
         with _undisturbed():
             fleet.end_all()
     histories = _histories(options, database, show.began_ms)
-    return show_summary(screen, show.acts, histories, show.names)
+    return show_summary(screen, show, histories)
 
 
 def _histories(options: argparse.Namespace, database: Path, since_ms: int) -> dict[str, list[Run]]:
@@ -109,12 +132,19 @@ def _since(run: Run, ms: int) -> bool:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    return Plan(
+    plan = Plan(
         report_every=parse_ms(options.report_every, what="--report-every") / 1000,
         report_work=parse_ms(options.report_work, what="--report-work") / 1000,
         limit=(options.minutes or DEFAULT_MINUTES) * 60,
         encore=options.minutes is not None,
     )
+    if plan.limit < plan.least_seconds:
+        least = math.ceil(plan.least_seconds / 0.6) / 100
+        raise Refused(
+            f"--minutes {options.minutes:g} is too short to show a hand-over and a takeover; "
+            f"give {least:g} or more, or leave it out"
+        )
+    return plan
 
 
 def _command(options: argparse.Namespace, database: Path, folder: Path | None) -> list[str]:
@@ -132,7 +162,9 @@ def _command(options: argparse.Namespace, database: Path, folder: Path | None) -
 def _database(options: argparse.Namespace) -> Iterator[tuple[Path, Path | None]]:
     """Yield the file, and the folder that has to go afterwards (None: nothing has to)."""
     if options.database is not None:
-        yield options.database.resolve(), None
+        database = options.database.resolve()
+        yield database, None
+        print(f"The database is kept: {database}", flush=True)
         return
     folder = Path(tempfile.mkdtemp(prefix="anarchon-demo-"))
     try:
@@ -173,8 +205,8 @@ def _undisturbed() -> Iterator[None]:
 
 
 def minutes(text: str) -> float:
-    """Read a positive number; the name is what argparse shows when it isn't one."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError(text)
-    return value
+    """Read a positive number of minutes."""
+    with contextlib.suppress(ValueError):
+        if 0 < (value := float(text)) < math.inf:
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of minutes; give one such as 5 or 2.5")

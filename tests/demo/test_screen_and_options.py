@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -57,7 +59,8 @@ def test_minutes_have_to_be_a_positive_number(text, capsys):
     with pytest.raises(SystemExit) as error:
         cli.make_parser().parse_args(["demo", "--minutes", text])
     assert error.value.code == 2
-    assert "--minutes" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"argument --minutes: {text!r} is no number of minutes; give one such as 5" in said
 
 
 def test_the_help_names_the_options_of_users_only(capsys):
@@ -75,3 +78,12 @@ def test_a_command_is_required(capsys):
         cli.main([])
     assert error.value.code == 2
     assert "COMMAND" in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_project(capsys):
+    with pytest.raises(SystemExit) as error:
+        cli.main(["--version"])
+    assert error.value.code == 0
+    project = Path(__file__).resolve().parent.parent.parent / "pyproject.toml"
+    version = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
+    assert capsys.readouterr().out == f"anarchon {version}\n"
