@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import dataclasses
+import inspect
 import os
 import re
 import signal
 import subprocess
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import anarchon
+from anarchon import MemoryBackend, Scheduler, SqliteBackend
 from anarchon._log_lines import run_line
 from anarchon._values import Run
+from anarchon.events import EVENTS
+from anarchon.testing import ManualClock
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 PROGRAMS = [text for language, text in BLOCKS if language == "python"]
+TOUR = PROGRAMS[2:]
 TEXTS = [text for language, text in BLOCKS if not language]
 LOG_LINES = [line for text in TEXTS for line in text.splitlines() if line.startswith("[anarchon] ")]
 
@@ -31,8 +41,6 @@ FINISHED = re.compile(r"finished in (?P<ms>\d+) ms")
 
 def environment() -> dict[str, str]:
     """Let subprocesses import what this process imports, wheel or checkout."""
-    import anarchon
-
     return {**os.environ, "PYTHONPATH": str(Path(anarchon.__file__).parent.parent)}
 
 
@@ -57,8 +65,6 @@ def rendered(line: str) -> str:
 
 
 def replaced(run: Run, fields: dict) -> Run:
-    import dataclasses
-
     return dataclasses.replace(run, **fields)
 
 
@@ -143,13 +149,122 @@ def test_the_gunicorn_hooks_start_and_stop(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+# --- the tour ---
+
+
+@contextlib.contextmanager
+def app_context():
+    yield
+
+
+class Database:
+    closed = 0
+
+    def close_connections(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """What the programs of the tour find, with a scheduler that is stopped in the end."""
+    monkeypatch.chdir(tmp_path)
+    found = {"Scheduler": Scheduler, "SqliteBackend": SqliteBackend, "db": Database()}
+    found |= {"customers": [1, 2], "uploads": []}
+    found |= {name: lambda: None for name in ("sync", "send_digest", "launch")}
+    found["app"] = SimpleNamespace(app_context=app_context)
+    found["upload"] = lambda customer, idempotency_key: found["uploads"].append(idempotency_key)
+    found["scheduler"] = first = Scheduler(MemoryBackend(), catch_up=0)
+    yield found
+    for scheduler in (first, found["scheduler"]):
+        scheduler.stop(2)
+
+
+def tour(number: int, names: dict) -> None:
+    exec(compile(TOUR[number], f"README.md, program {number} of the tour", "exec"), names)
+
+
+def test_the_schedules_and_their_options(names):
+    tour(0, names)
+    sync, digest, launch = names["scheduler"].jobs
+    assert (sync.overlap, sync.timeout) == ("allow", 8.0)
+    assert (digest.schedule.timezone, digest.catch_up) == ("Europe/Athens", 7200.0)
+    assert (launch.schedule.slot_ms, launch.on_crash) == (1_904_281_200_000, "abandon")
+
+
+@pytest.mark.parametrize(
+    ("option", "default"), re.findall(r"^\| `(\w+)` \| `?([^`|]+)`? \| ", README, re.MULTILINE)
+)
+def test_the_defaults_are_those_of_the_table(option, default):
+    value = inspect.signature(Scheduler).parameters[option].default
+    assert value == (None if default == "none" else ast.literal_eval(default))
+
+
+def test_the_first_start_catches_up():
+    clock, ran = ManualClock(datetime(2026, 1, 1, 12, 59, tzinfo=UTC)), []
+    scheduler = Scheduler(MemoryBackend())
+    scheduler.every("hourly", "1h", lambda: ran.append("hourly"))
+    scheduler.every("daily", "1d", lambda: ran.append("daily"))
+    clock.attach(scheduler)
+    with scheduler:
+        clock.advance("1s")
+    assert ran == ["hourly"]
+
+
+def test_the_handler_with_its_context(names):
+    tour(1, names)
+    names["scheduler"].start()
+    run = names["scheduler"].run_now("export")
+    assert names["uploads"] == [f"export-{run.slot}-1", f"export-{run.slot}-2"]
+
+
+def test_the_event(names, capsys):
+    tour(2, names)
+    names["scheduler"].every("bad", "1h", lambda: 1 / 0)
+    with names["scheduler"]:
+        names["scheduler"].run_now("bad")
+    assert capsys.readouterr().out == "bad failed: ZeroDivisionError: division by zero\n"
+    words = re.search(r"is written: `([^`]+)`, and `([^`]+)`", README)
+    assert {*words[1].split(), *words[2].split()} == EVENTS - {"overdue"}
+
+
+def test_the_questions(names, capsys):
+    tour(0, names)
+    tour(1, names)
+    names["scheduler"].start()
+    tour(3, names)
+    said = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"success \d+", said[0])
+    assert said[1].startswith("[] Run(")
+    assert said[2].count("datetime.datetime(") == 3
+    assert said[3] == "True ()"
+
+
+def test_the_class(names):
+    tour(4, names)
+    assert [job.name for job in names["scheduler"].jobs] == ["reports.sync", "reports.digest"]
+
+
+def test_what_is_around(names):
+    tour(5, names)
+    names["scheduler"].every("job", "1h", lambda: None, catch_up=0)
+    with names["scheduler"]:
+        assert names["scheduler"].run_now("job").status == "success"
+        files = {path.name for path in Path.cwd().iterdir()}
+    assert names["db"].closed == 1
+    assert files == {"jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-queue"}
+
+
+def test_the_test():
+    names: dict = {}
+    tour(6, names)
+    names["test_sync_runs_every_ten_seconds"]()
+
+
 def test_every_python_block_has_a_test():
-    assert len(PROGRAMS) == 2
+    assert (len(PROGRAMS), len(TOUR)) == (9, 7)
 
 
 def test_the_table_says_which_stores_work():
-    import anarchon
-
     for name, state in re.findall(r"`(\w+Backend)\([^|]*\| [^|]* \| ([^|]+) \|", README):
         there = name in anarchon.__all__
         assert there == (state == "works"), f"{name}: the README says {state!r}"

@@ -94,11 +94,11 @@ def test_a_run_that_nobody_ends_is_taken_over_though_its_handler_goes_on(fleet, 
         ended.append("late")
 
     first.once("job", clock.now() + timedelta(seconds=10), stubborn)
-    second.once("job", clock.now() + timedelta(seconds=10), lambda: None, jitter="5s")
+    second.once("job", clock.now() + timedelta(seconds=10), lambda: None)
     first.start()
-    second.start()
     clock.advance("12s")
-    assert names(first) == ["started"]
+    until(lambda: names(first) == ["started"])
+    second.start()
     first.stop(1)
     clock.advance(LEASE + 2 * HEARTBEAT + 5)
     assert ended == []
@@ -146,13 +146,14 @@ def test_a_run_that_may_be_lost_is_told_of(fleet, clock):
     go_on = threading.Event()
     due = clock.now() + timedelta(seconds=10)
     first.once("job", due, lambda: go_on.wait(20), on_crash="abandon")
-    second.once("job", due, lambda: None, on_crash="abandon", jitter="5s")
+    second.once("job", due, lambda: None, on_crash="abandon")
     first.start()
-    second.start()
     clock.advance("12s")
+    second.start()
     first.stop(1)
     clock.advance(LEASE + 2 * HEARTBEAT + 5)
     go_on.set()
+    until(lambda: second.told)
     assert [(event, run.job) for event, run in second.told] == [("lost", "job")]
     assert attempts(second, "job") == [(1, "lost", "first")]
 
