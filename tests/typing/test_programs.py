@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
 
-def test_mypy_accepts_what_is_right_and_finds_each_mistake(tmp_path):
+def test_mypy_accepts_what_is_right_and_finds_each_mistake(tmp_path: Path) -> None:
     """The mistakes are the ignored lines: in strict mode a needless ignore is an error."""
     pytest.importorskip("mypy", reason="mypy is no part of the extra `test`")
     programs = [str(HERE / name) for name in ("definitions.py", "scheduler.py")]
