@@ -121,14 +121,19 @@ def handed_over(seed: int, n: int, times: int) -> Figures:
     return {"median": sorted(waits)[len(waits) // 2], "longest": max(waits)}
 
 
-def crashed(seed: int, n: int, times: int) -> Figures:
-    """After a crash the next attempt starts within two heartbeats after the lease."""
-    waits = _followed(seed, n, times, lambda inst: inst.crash())
+def crashed(seed: int, n: int, times: int, *, restarts: bool = False) -> Figures:
+    """After a crash the next attempt starts within two heartbeats after the lease.
+
+    With `restarts` it is a new instance that knows nothing of the run.
+    """
+    waits = _followed(seed, n, times, lambda inst: inst.crash(), restarts=restarts)
     hold("crash-bound", "seconds until the next attempt", max(waits), 30.0 + 2 * 10.0)
     return {"median": sorted(waits)[len(waits) // 2], "longest": max(waits)}
 
 
-def _followed(seed: int, n: int, times: int, end: Callable[[Instance], None]) -> list[float]:
+def _followed(
+    seed: int, n: int, times: int, end: Callable[[Instance], None], *, restarts: bool = False
+) -> list[float]:
     """End the runner of one long run, again and again; return how long nobody ran it."""
     rng = Random(seed)
     once_ms = round(EPOCH * 1000)  # the one slot is due as the simulation begins
@@ -141,9 +146,12 @@ def _followed(seed: int, n: int, times: int, end: Callable[[Instance], None]) ->
         calm.count_from_here()
         ended_at = calm.world.now
         end(runner)
+        # The slot is no longer one to catch up, so that only its open run leads to it.
+        late = [calm.specs[0]._replace(terms=calm.specs[0].terms._replace(catch_up_ms=0))]
+        calm.run(1.0 if restarts else 60.0)
+        calm.fleet.start(runner.host, calm.settings, late)
         calm.run(60.0)
         if not calm.tally.starts_at:
             raise Violation("crash-bound", "nobody went on with the run")
         waits.append(calm.tally.starts_at[0][0] - ended_at)
-        calm.fleet.start(runner.host, calm.settings, calm.specs)
     return waits

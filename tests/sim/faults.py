@@ -44,7 +44,8 @@ def stop(scenario: Scenario) -> None:
         return
     rng = scenario.world.rng
     timeout = rng.choice((0.0, 0.5, 3.0, 10.0))
-    inst.stop(timeout)
+    spare = sorted(inst.handlers)[: rng.choice((0, 0, 1))]  # a stop out of a handler
+    inst.stop(timeout, frozenset(spare))
     scenario.world.after(timeout + inst.settings.heartbeat + 1.5, _end_process, inst)
     scenario.world.after(timeout + inst.settings.heartbeat + 2.0, scenario.start, inst.host)
 

@@ -87,7 +87,7 @@ class Monitor:
     def starts(self, inst: Instance, action: StartRun) -> None:
         """Hear that a handler is called."""
 
-    def aborts(self, inst: Instance, handler: Handler) -> None:
+    def aborts(self, inst: Instance, handler: Handler, reason: str) -> None:
         """Hear that a signal aborts."""
 
     def ended(self, inst: Instance, handler: Handler) -> None:

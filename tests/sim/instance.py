@@ -144,11 +144,9 @@ class Instance:
         """Run a job by a call."""
         self._input(RunNow(key, None))
 
-    def stop(self, timeout: float) -> None:
+    def stop(self, timeout: float, spare: frozenset[Lease] = frozenset()) -> None:
         """Stop gracefully."""
-        if self.stopping_at is None:
-            self.stopping_at = self.world.now
-        self._input(Stop(timeout))
+        self._input(Stop(timeout, spare))
 
     def crash(self) -> None:
         """Die at once, like a process that was killed."""
@@ -192,6 +190,8 @@ class Instance:
             self._deferred.append((self._input, (message,)))
             return
         now = self._now()
+        if isinstance(message, Stop) and self.stopping_at is None:
+            self.stopping_at = self.world.now
         actions = self._guarded(lambda: self.core.handle(message, now))
         for action in actions:
             self._act(action)
@@ -303,9 +303,13 @@ class Instance:
         self._input(Answered(call, answer, sent, received, self.clock.agrees(sent)))
 
     def _failed(self, call: StoreCall) -> None:
-        if self.alive:
-            self.fleet.monitor.unanswered(self, call)
-            self._input(Failed(call, ConnectionError("no answer")))
+        if not self.alive:
+            return
+        if self.frozen:
+            self._deferred.append((self._failed, (call,)))
+            return
+        self.fleet.monitor.unanswered(self, call)
+        self._input(Failed(call, ConnectionError("no answer")))
 
     # --- the workers ---
 
@@ -323,7 +327,7 @@ class Instance:
         handler = self.handlers.get(action.lease)
         if handler is None or handler.abort is not None:
             return
-        self.fleet.monitor.aborts(self, handler)
+        self.fleet.monitor.aborts(self, handler, action.reason)
         handler.abort = action.reason
         if handler.plan.on_abort != "ignore":
             self._end_after(handler, handler.plan.reaction)

@@ -85,6 +85,7 @@ class Ledger:
         self.winners: dict[Lease, str] = {}
         self.covered: dict[str, list[tuple[int, int]]] = {}  # slots that a missed record stands for
         self.last_open: dict[str, float] = {}  # of each job: when a run was open, in true time
+        self.gave_up: set[Lease] = set()  # attempts that lost their lease: these ends count
         self.stepped_at = -1e9
         self.touched_at = -1e9  # when an old copy came last
         self._world = world
@@ -205,10 +206,10 @@ class Ledger:
             return  # a repeat
         if isinstance(answer, Released):
             truth.state, truth.extended = "waiting", self._world.now
-            truth.free += not result.counted
+            truth.free += lease not in self.gave_up
         else:
             if result.counted and answer.status == "failed":
-                self._died(truth)
+                self._died(truth, handed_over=lease not in self.gave_up)
             self._close(truth, answer.status)
 
     def _unheard_of(self, lease: Lease, owner: Owner) -> RunTruth:
@@ -217,10 +218,10 @@ class Ledger:
         truth.state, truth.attempt, truth.owner = "running", lease.attempt, owner.token
         return truth
 
-    def _died(self, truth: RunTruth) -> None:
+    def _died(self, truth: RunTruth, *, handed_over: bool = False) -> None:
         """A run is given up because its runners died: hand-overs are no deaths."""
         assert truth.terms is not None
-        deaths = truth.attempt - truth.free
+        deaths = truth.attempt - truth.free - handed_over
         if deaths < truth.terms.budget:
             text = f"{truth.key} failed after {deaths} deaths of {truth.terms.budget}"
             self._fail("hand-overs-are-free", text)

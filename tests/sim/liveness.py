@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 CLAIMED = 3.0  # two rounds, of windows of at most one second, and the calls
 SKIPPED = 2.0
 NEAR = 0.85  # seconds apart, up to which slots are judged on the store's clock
-SLACK = 0.2  # wake-ups, round trips and the claim's own short window
+SLACK = 0.2  # wake-ups and the claim's own short window
+TRIPS = 8  # of a look, a claim, and what may be in front of them
 
 
 class Slot:
@@ -73,11 +74,12 @@ class Liveness:
             if seen.inst.alive
             for handler in seen.inst.handlers.values()
         }
-        recent = self._world.now - CLAIMED
+        recent, lease_now = self._world.now - CLAIMED, self._referee.store.lease_now()
         return [
             f"run {truth.key}"
             for key, truth in self._ledger.open.items()
             if truth.state == "running"
+            and truth.until > lease_now
             and key not in live
             and max(truth.won_at, self._referee.ended_at.get(key, 0)) < recent
         ]
@@ -112,8 +114,10 @@ class Liveness:
         """Return by how much this instance is late to see the slot decided."""
         base = self._base(seen, slot.job)
         catch_up = self.jobs[slot.job].catch_up
-        if slot.next_due <= base or (slot.due <= base and base - slot.due >= catch_up - 0.5):
+        if slot.next_due <= base + NEAR or (slot.due <= base and base - slot.due >= catch_up - 0.5):
             return -inf  # passed before this instance was there
+        if catch_up == 0 and abs(slot.due - seen.jobs[slot.job]) < NEAR:
+            return -inf  # the job came about then, by a clock that may have been a little off
         good = max(base, seen.reached + min(5.0, seen.inst.settings.heartbeat / 2))
         by_skip = max(slot.next_due, good) + SKIPPED
         by_claim = max(slot.due, good, seen.free, self.blocked.get(slot.job, -inf)) + CLAIMED
@@ -180,7 +184,7 @@ class Liveness:
         bound = max(since + beats * settings.heartbeat, good + start)
         if not steady:
             bound = max(bound, self._ledger.stepped_at + settings.lease + 3 * settings.heartbeat)
-        late = self._world.now - bound - SLACK
+        late = self._world.now - bound - SLACK - TRIPS * seen.inst.host.trip
         if late > 0:
             name = "hand-over-bound" if truth.state == "waiting" else "crash-bound"
             text = f"{truth.key} is {truth.state} since {since:.2f} s, attempt {truth.attempt};"

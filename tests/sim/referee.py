@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING
 from anarchon._messages import (
     Claim,
     Emit,
+    Finish,
+    RecordManual,
+    Release,
+    Renew,
     Return,
     Skip,
+    Stop,
     Unfinished,
 )
 from anarchon._values import Claims, Lease, Won
@@ -123,8 +128,9 @@ class Referee(Monitor):
         if free and seen.busy:
             seen.free = self.world.now
         seen.busy = not free
-        if inst.stopping_at is not None and seen.stop is None:
-            seen.stop = (self.world.now, getattr(message, "timeout", 0.0))
+        if isinstance(message, Stop) and seen.stop is None:
+            spared = inst.settings.heartbeat if message.spare else 0.0
+            seen.stop = (self.world.now, message.timeout + spared)
         self.costs.handled(inst, message, now, wakeup)
 
     def replied(
@@ -158,6 +164,11 @@ class Referee(Monitor):
         self._say(inst, "->", call)
         if inst.stopped:
             self.world.fail("stop-bound", f"{inst} sends {call} after it stopped")
+        ends = isinstance(call, Finish | Release | RecordManual | Renew)
+        if inst.stopping_at is not None and not ends and getattr(call, "wins", 1):
+            self.world.fail("stop-bound", f"{inst} sends {call} though it stops")
+        if isinstance(call, Renew) and not self.ledger.gave_up.isdisjoint(call.leases):
+            self.world.fail("self-fence", f"{inst} renews {call.leases}, one of which it gave up")
         self.costs.sends(inst, call)
 
     def told(self, inst: Instance, action: Action) -> None:
@@ -191,6 +202,9 @@ class Referee(Monitor):
             world.fail("one-winner", f"{lease} starts a second time, on {inst}")
         if lease.key.manual:
             return
+        busy = sum(not running.key.manual for running in inst.handlers)
+        if busy >= inst.settings.workers + inst.core.view().stuck:
+            world.fail("bounded", f"{inst} starts {lease} though {busy} handlers are running")
         if lease not in self.seen[inst.token].won:
             world.fail("one-winner", f"{inst} starts {lease}, which it was never told to have won")
         if self.ledger.winners.get(lease) != inst.token:
@@ -245,9 +259,11 @@ class Referee(Monitor):
         stepped = self.world.now - self.ledger.stepped_at < 2 * seen.inst.settings.lease
         return stepped and not self.store.steady
 
-    def aborts(self, inst: Instance, handler: Handler) -> None:
+    def aborts(self, inst: Instance, handler: Handler, reason: str) -> None:
         """A signal aborts: not too late."""
-        self._say(inst, "aborts", handler.lease)
+        self._say(inst, "aborts", handler.lease, reason)
+        if reason == "lost":
+            self.ledger.gave_up.add(handler.lease)
         self._check_late(self.seen[inst.token], handler)
 
     def ended(self, inst: Instance, handler: Handler) -> None:

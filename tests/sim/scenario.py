@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEASES = ((2.0, 0.5), (3.0, 1.0), (3.0, 0.6), (6.0, 2.0), (6.0, 1.0), (10.0, 2.0))
 PERIODS_MS = (1000, 1000, 2000, 3000, 5000, 10_000, 20_000)
+MOST_STEPS = 100_000  # few take a tenth of that
 TOGETHER = 12.0  # after the noise: seconds beside what leases and handlers take
 
 
@@ -67,6 +68,7 @@ class Scenario:
 
     def __init__(self, seed: int, *, kinds: tuple[str, ...] | None = None) -> None:
         self.world = world = World(seed)
+        world.most_steps = MOST_STEPS
         rng = world.rng
         lease, heartbeat = rng.choice(LEASES)
         self.settings = settings(lease, heartbeat, rng.choice((1, 1, 2, 3)))
@@ -93,7 +95,7 @@ class Scenario:
             drift=rng.uniform(-50e-6, 50e-6),
             wake=rng.choice((0.0002, 0.005, 0.02)),
             hop=rng.choice((0.0002, 0.02)),
-            trip=rng.choice((0.0001, 0.001, 0.005, 0.02)) / 2,
+            trip=rng.choice((0.0001, 0.001, 0.005, 0.02, 0.15)) / 2,
         )
 
     def run(self) -> Scenario:

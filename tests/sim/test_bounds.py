@@ -56,3 +56,4 @@ def test_one_host_differs(seed, faster):
 def test_hand_over_and_takeover(seed, n):
     bounds.handed_over(seed, n, times=20)
     bounds.crashed(seed, n, times=20)
+    bounds.crashed(seed, n - 1, times=20, restarts=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ class World:
         self.rng = Random(seed)
         self.each_step: Callable[[], None] | None = None
         self.steps = 0
+        self.most_steps: float = inf  # a simulation with more of them goes round in circles
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = count()
 
@@ -58,6 +60,8 @@ class World:
             call(*args)
             if each_step is not None:
                 each_step()
+                if self.steps > self.most_steps:
+                    self.fail("no-polling", f"{self.steps} events, and no end")
         self.now = until
 
     def fail(self, name: str, text: str) -> None:

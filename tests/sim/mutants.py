@@ -1,0 +1,123 @@
+"""Runs the simulations on weakened sources, each of which an invariant has to notice.
+
+    python -m tests.sim.mutants [NAME ...]
+
+A mutant is the package with a small change, in a temporary folder, where another Python runs
+the simulations of its hunt one after another until an invariant fails. It counts as dead only
+by the name of one of the invariants that it is about, not by an error of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anarchon
+
+from . import bounds
+from .scenario import Scenario
+from .weaknesses import MUTANTS
+from .world import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .weaknesses import Mutant
+
+PACKAGE = Path(anarchon.__file__).resolve().parent
+CHECKOUT = Path(__file__).resolve().parents[2]
+SEEDS = 100  # so many simulations a mutant may survive before it counts as alive
+CALL = "from tests.sim.mutants import hunt; import sys; print(hunt(sys.argv[1]))"
+
+
+def _noisy(*kinds: str) -> Callable[[int], object]:
+    return lambda seed: Scenario(seed, kinds=kinds or None).run()
+
+
+# What is simulated, by seed.
+HUNTS: dict[str, Callable[[int], object]] = {
+    "noise": _noisy(),
+    "crashes": _noisy("crash", "noise"),
+    "steps": _noisy("step_clock"),
+    "stops": _noisy("stop", "crash"),
+    "freezes": _noisy("freeze", "outage"),
+    "busy": _noisy("all_busy"),
+    "pauses": _noisy("pause", "stop", "crash"),
+    "wrong clocks": _noisy("step_host"),
+    "hand-over": lambda seed: bounds.handed_over(seed, 2, times=3),
+    "takeover": lambda seed: bounds.crashed(seed, 2, times=3),
+    "restart": lambda seed: bounds.crashed(seed, 1, times=3, restarts=True),
+    "one job": lambda seed: bounds.one_job(seed, 3, ticks=1000),
+    "long": lambda seed: bounds.one_job(seed, 1, ticks=1500, warm=1, fair=False),
+    "ten jobs": lambda seed: bounds.ten_jobs(seed, 10, ticks=40, warm=12),
+    "full": lambda seed: bounds.loaded(seed, 1.25, ticks=2, warm=1),
+}
+
+
+def hunt(name: str) -> str:
+    """Run a hunt on the package that is imported; return the seed, the invariant, the text."""
+    for seed in range(SEEDS):
+        try:
+            HUNTS[name](seed)
+        except Violation as violation:
+            return f"{seed}\n{violation.name}\n{violation}"
+    return f"{SEEDS}\nalive\n"
+
+
+@cache
+def unchanged(name: str, seed: int) -> None:
+    """Run one simulation of a hunt on the package as it is; raises `Violation`."""
+    HUNTS[name](seed)
+
+
+def verdict(mutant: Mutant) -> tuple[int, str, str]:
+    """Return the seed at which a mutant was noticed, by which invariant, and the whole text."""
+    with tempfile.TemporaryDirectory(prefix="anarchon-mutant-") as folder:
+        copy = Path(folder) / "anarchon"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        for change in ((mutant.file, mutant.old, mutant.new), *mutant.also):
+            _apply(copy, *change)
+        done = subprocess.run(
+            [sys.executable, "-c", CALL, mutant.hunt],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((folder, str(CHECKOUT)))},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    if done.returncode:
+        return SEEDS, "an error of its own", done.stderr
+    seed, name, text = done.stdout.split("\n", 2)
+    return int(seed), name, text.strip()
+
+
+def _apply(package: Path, name: str, old: str, new: str) -> None:
+    file = package / name
+    source = file.read_text(encoding="utf-8")
+    if source.count(old) != 1:
+        raise ValueError(f"this is in {name} {source.count(old)} times, not once: {old}")
+    file.write_text(source.replace(old, new), encoding="utf-8")
+
+
+def main() -> int:
+    """Tell how each mutant fares."""
+    wanted = sys.argv[1:]
+    alive = 0
+    for mutant in MUTANTS:
+        if not wanted or mutant.name in wanted:
+            _, name, text = verdict(mutant)
+            dead = name in mutant.invariants
+            alive += not dead
+            print(f"{'dead' if dead else 'ALIVE'}  {mutant.name}: {text or name}", flush=True)
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
