@@ -70,7 +70,7 @@ class Held:
     def __init__(self, lease: Lease, spec: JobSpec, reason: Reason, fence: int) -> None:
         self.lease = lease
         self.spec = spec
-        self.reason = reason
+        self.reason: Reason = reason
         self.fence = fence
         self.checkpoint: str | None = None
         self.data: Any = None

@@ -17,7 +17,7 @@ class Pending:
 
     def __init__(self, key: RunKey, reason: Reason) -> None:
         self.key = key
-        self.reason = reason
+        self.reason: Reason = reason
         self.not_before = -inf  # the store said that it is early
         self.blocked_by: RunKey | None = None  # a dead run must be closed first
 
