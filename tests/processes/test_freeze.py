@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sqlite3
 import time
+from contextlib import closing, suppress
 
 import pytest
 
@@ -15,9 +18,25 @@ SLACK = 0.7
 SHORT = {"lease": LEASE, "heartbeat": HEARTBEAT}
 
 
-def freeze(process, until):
+def stop_between_writes(fleet, process):
+    """Stop a process that doesn't hold the lock of the file; return the moment.
+
+    One that does keeps everybody from writing, which is another story: an outage.
+    """
+    while True:
+        at = process.send(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        connection = sqlite3.connect(fleet.database, isolation_level=None, timeout=0.2)
+        with closing(connection), suppress(sqlite3.OperationalError):
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+            return at
+        process.send(signal.SIGCONT)
+
+
+def freeze(fleet, process, until):
     """Stop a process for two leases at least, and until something has happened."""
-    frozen = process.send(signal.SIGSTOP)
+    frozen = stop_between_writes(fleet, process)
     until()
     # How long it is frozen is the fault itself, so this is no wait for anything.
     time.sleep(max(0.0, frozen + 2 * LEASE - time.monotonic()))
@@ -30,7 +49,7 @@ def test_a_frozen_runner_aborts_itself_and_records_nothing_over_the_takeover(fle
     frozen = fleet.serve(job, scheduler=SHORT)
     frozen.expect("begin", attempt=1)
     backup = fleet.serve({**job, "do": "quick"}, scheduler=SHORT)
-    stopped, woken = freeze(frozen, lambda: backup.expect("run", event="success", attempt=2))
+    stopped, woken = freeze(fleet, frozen, lambda: backup.expect("run", event="success", attempt=2))
     end = frozen.expect("end")
     assert end["abort"] == "lost"
     assert end["at"] - woken < HEARTBEAT + SLACK
@@ -49,7 +68,7 @@ def test_a_frozen_runner_wakes_while_the_next_attempt_is_running(fleet):
     frozen = fleet.serve(job, scheduler=SHORT)
     frozen.expect("begin", attempt=1)
     backup = fleet.serve({**job, "seconds": 3 * LEASE}, scheduler=SHORT)
-    freeze(frozen, lambda: backup.expect("begin", attempt=2))
+    freeze(fleet, frozen, lambda: backup.expect("begin", attempt=2))
     assert frozen.expect("end")["abort"] == "lost"
     frozen.expect("run", event="lost", attempt=1)
     # The one that woke is a backup now: it takes over again if the other one dies.
@@ -65,7 +84,7 @@ def test_a_result_after_a_freeze_counts_when_nobody_took_over(fleet):
     job = {"name": "work", "once": soon(), "do": "returning", "seconds": 60}
     alone = fleet.serve(job, scheduler=SHORT)
     alone.expect("begin")
-    freeze(alone, lambda: None)
+    freeze(fleet, alone, lambda: None)
     assert alone.expect("end")["abort"] == "lost"
     alone.expect("run", event="success")
     alone.stop()
