@@ -139,6 +139,12 @@ class Story(Stage):
             self.mono = MONO0 + at
             self.tick()
 
+    def unstarted_win(self) -> None:
+        """Win what is claimed, for want of a thread in vain, and hand it over."""
+        self.claimed(won())
+        self.unstarted(self.started()[-1])
+        self.settled()
+
 
 def claimed_slots(story: Story) -> list[tuple[str, float, str]]:
     """Return job, slot and reason of what the last claim named."""
