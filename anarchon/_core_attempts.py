@@ -246,12 +246,11 @@ class Attempts:
     def _time_out(self, held: Held, now: Now) -> None:
         """Record the failure at the limit; whatever the thread does later is ignored."""
         self._abort(held, "timeout", now)
-        limit = held.spec.timeout or 0.0
-        self._result(held, TIMED_OUT, now, f"TimeoutError: still running after {limit:g} s")
+        error = f"TimeoutError: still running after {held.spec.timeout:g} s"
+        self._result(held, TIMED_OUT, now, error)
 
     def _lose(self, held: Held, now: Now) -> None:
         """Somebody else has the run: record nothing, become a backup."""
-        held.fenced = True
         held.note("lose")
         self.bereft.add(held.key.job)
         if held.handler == "pending":

@@ -78,8 +78,8 @@ class Race:
         if self.unknown is not None:
             return self._sent(self._repeat(self.unknown, stopping=stopping))
         free = self._held.free_workers()
-        if self.rounds.is_due(now.mono):
-            wins = min(free, self.rounds.share)
+        if (share := self.rounds.due_share(now.mono)) is not None:
+            wins = min(free, share)
             wishes = self._wishes(now)
         elif free == 0:
             # No worker, but a dead run that nobody may continue can still be closed.

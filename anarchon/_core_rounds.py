@@ -68,14 +68,10 @@ class Rounds:
         """The instant of the planned claim."""
         return None if self._planned is None else self._planned.at
 
-    @property
-    def share(self) -> int:
-        """How many runs the planned claim may win."""
-        return 0 if self._planned is None else self._planned.share
-
-    def is_due(self, mono: float) -> bool:
-        """Say whether the planned claim is to be sent."""
-        return self._planned is not None and self._planned.at <= mono
+    def due_share(self, mono: float) -> int | None:
+        """Return how many runs a claim may win that is to be sent now; None: there is none."""
+        planned = self._planned
+        return planned.share if planned is not None and planned.at <= mono else None
 
     def clear(self) -> None:
         """Plan nothing: there is nothing to claim."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._messages import Claim, Finish, Look, Release, Renew, Skip
-from anarchon._values import Claims
+from anarchon._core_held import Held
+from anarchon._core_slots import JobSlots, Pending
+from anarchon._core_watches import Watch
+from anarchon._messages import Claim, Emit, Finish, Look, Release, Renew, Return, Skip
+from anarchon._values import Claims, Recorded
 from tests.core.harness import Story
 from tests.core.words import (
     ME,
@@ -275,3 +278,74 @@ def test_a_release_in_flight_is_not_watched_because_a_look_shows_it():
     story.looked(handed_over(run.key), others=2)
     assert run.key not in story.core._race.watches
     assert not story.all(Finish)
+
+
+def test_what_is_lost_before_its_slot_is_forgotten_and_told_of_as_lost():
+    story = Story(job(every=600))
+    story.go(600)
+    story.until(Claim)
+    story.claimed(won(left=60), store=585)
+    story.until(Renew)
+    story.renewed(lease("sync", 600))
+    (told,) = story.all(Emit)
+    assert (told.event, told.run.status) == ("lost", "lost")
+    assert len(story.core._held) == 0
+
+
+def test_what_is_lost_while_it_runs_is_told_of_as_lost():
+    story = Story(job(every=600))
+    run = story.win(slot=600)
+    story.until(Renew)
+    story.renewed(run)
+    story.nothing_open()
+    story.returns(run)
+    assert [(a.event, a.run.status) for a in story.all(Emit)][1:] == [("lost", "lost")]
+    assert len(story.core._held) == 0
+
+
+def test_a_cancel_is_for_the_run_that_it_names():
+    story = Story(job("a", every=600), job("b", every=600))
+    a, b = story.win_all("a", "b", slot=600)
+    story.until(Renew)
+    story.renewed(cancelled=(a,))
+    assert story.aborted() == [(a, "cancel")]
+    assert b in story.core._held._runs
+
+
+def test_our_words_are_told_where_the_store_has_none():
+    story = Story(job(every=600))
+    run = story.win(slot=600)
+    story.stop()
+    story.returns(run)
+    story.settled(Recorded(run, "success"))
+    assert story.events() == [("success", "sync", 600, 1, "after stop")]
+
+
+def test_the_record_of_a_manual_run_that_never_ran():
+    story = Story(job(every=600))
+    story.core.remove("sync")
+    run = story.run_now()
+    (answer,) = story.all(Return)
+    record = answer.run
+    assert (record.attempt, record.reason, record.manual) == (1, "manual", True)
+    assert (record.job, record.slot, record.detail) == (
+        "sync",
+        run.key.slot_ms,
+        "not handed over",
+    )
+
+
+def test_a_manual_run_has_no_fence_after_a_renewal_either():
+    story = Story(job(every=600))
+    story.run_now()
+    story.settled()
+    story.until(Renew)
+    story.renewed()
+    story.fail_renewals_until(100)
+    assert story.aborted() == []
+
+
+@pytest.mark.parametrize("kept", [Watch, JobSlots, Pending, Held])
+def test_what_there_may_be_many_of_is_small(kept):
+    assert "__slots__" in vars(kept)
+    assert "__dict__" not in dir(kept)

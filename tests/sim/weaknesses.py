@@ -237,8 +237,8 @@ MUTANTS = (
     Mutant(
         "claims without a worker",
         "_core_race.py",
-        "            wins = min(free, self.rounds.share)",
-        "            wins = 2 * free * self.rounds.share",
+        "            wins = min(free, share)",
+        "            wins = 2 * free * share",
         "busy",
         ("no-polling", "bounded"),
     ),
