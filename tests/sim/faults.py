@@ -172,7 +172,7 @@ def complete(scenario: Scenario, inst: Instance) -> None:
         if name not in seen.jobs:
             seen.jobs[name] = scenario.world.now
             scenario.referee.costs.stir(inst)
-            inst.add(live.spec())
+            inst.add(live.spec(inst.settings))
 
 
 def replace_job(scenario: Scenario) -> None:
@@ -185,7 +185,7 @@ def replace_job(scenario: Scenario) -> None:
     if name in seen.jobs:
         seen.jobs[name] = scenario.world.now
         scenario.referee.costs.stir(inst)
-        inst.add(scenario.jobs[name].spec())
+        inst.add(scenario.jobs[name].spec(inst.settings))
 
 
 def break_schedule(scenario: Scenario) -> None:

@@ -18,6 +18,7 @@ from .world import Host, World
 if TYPE_CHECKING:
     from anarchon._messages import (
         JobSpec,
+        Settings,
         StartRun,
     )
 
@@ -40,16 +41,17 @@ class Live:
         self.budget = rng.choice((0, 1, 2, 3, 3))
         self.skip_overlap = rng.random() < 0.7
         self.jitter = rng.choice((0.0, 0.02, 0.02))
-        self.timeout = rng.choice((None, None, 1.0, 4.0))
-        self.longest = rng.choice((0.01, 0.3, 2.0, 1.5 * scenario.settings.lease))
+        self.timeout = rng.choice((None, None, None, None, 1.0, 4.0))
+        lease = scenario.settings.lease
+        self.longest = rng.choice((0.01, 0.3, 0.5 * lease, 1.5 * lease, 3 * lease))
         self._scenario = scenario
 
-    def spec(self) -> JobSpec:
-        """Return the definition that every instance has."""
+    def spec(self, settings: Settings) -> JobSpec:
+        """Return the definition that every instance has, in the terms of its settings."""
         return job(
             self.name,
             self.grid,
-            self._scenario.settings,
+            settings,
             budget=self.budget,
             skip_overlap=self.skip_overlap,
             catch_up=self.catch_up,
@@ -71,7 +73,8 @@ class Scenario:
         world.most_steps = MOST_STEPS
         rng = world.rng
         lease, heartbeat = rng.choice(LEASES)
-        self.settings = settings(lease, heartbeat, rng.choice((1, 1, 2, 3)))
+        self.settings = settings(lease, heartbeat, rng.choice((1, 2, 3, 4)))
+        self.mixed = rng.random() < 0.15  # every instance has settings of its own
         self.store = Store(world, steady=rng.random() < 0.6)
         self.store.time.offset = rng.uniform(-0.3, 0.3)
         self.referee = Referee(world, self.store)
@@ -84,7 +87,7 @@ class Scenario:
         self.referee.liveness.jobs = self.jobs
         self.noise_seconds = rng.uniform(20.0, 20.0 + 6 * lease)
         self.kinds = kinds or tuple(rng.sample(sorted(faults.KINDS), rng.randrange(1, 8)))
-        self.mean = rng.choice((2.0, 4.0, 8.0))  # seconds between two faults
+        self.mean = rng.choice((1.0, 2.0, 4.0, 8.0))  # seconds between two faults
         self.healing = False
 
     def _host(self) -> Host:
@@ -123,7 +126,11 @@ class Scenario:
         if self.store.down is not None:  # as `start(retry=True)` does
             self.world.after(0.5, self.start, host)
             return
-        inst = self.fleet.start(host, self.settings, [live.spec() for live in self.jobs.values()])
+        mine = self.settings
+        if self.mixed:
+            lease, heartbeat = self.world.rng.choice(LEASES)
+            mine = settings(lease, heartbeat, mine.workers)
+        inst = self.fleet.start(host, mine, [live.spec(mine) for live in self.jobs.values()])
         seen = self.referee.seen[inst.token]
         seen.jobs.update(dict.fromkeys(self.jobs, self.world.now))
 
@@ -131,7 +138,7 @@ class Scenario:
         """Decide what a handler will do."""
         rng = self.world.rng
         longest = self.jobs[action.lease.key.job].longest
-        seconds = longest * rng.choice((0.0, 0.1, 1.0, 1.0))
+        seconds = longest * rng.choice((0.0, 0.2, 1.0, 1.0))
         if self.world.now < self.long_until:
             seconds = 1.5 * self.settings.lease
         return Plan(
