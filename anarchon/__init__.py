@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from .events import StoreEvent
     from .health import Health
-    from .jobs import Job
+    from .jobs import Job, JobOptions
     from .scheduler import Scheduler
     from .schedules import Cron, Every, Once, Schedule
 
@@ -48,6 +48,7 @@ __all__ = [
     "Health",
     "Job",
     "JobNotFound",
+    "JobOptions",
     "MemoryBackend",
     "NotRunning",
     "Once",
@@ -84,7 +85,7 @@ _HOMES = {
     ),
     "events": ("StoreEvent",),
     "health": ("Health",),
-    "jobs": ("Job",),
+    "jobs": ("Job", "JobOptions"),
     "schedules": ("Cron", "Every", "Once", "Schedule"),
     "scheduler": ("Scheduler",),
 }
@@ -103,4 +104,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

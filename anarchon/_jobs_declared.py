@@ -34,6 +34,10 @@ def declared_jobs(obj: object) -> list[Declared]:
             f"register({name}): it is a class; give an object of it, such as"
             f" register({name}(...)), so that its methods have a self"
         )
+    if isinstance(obj, str):
+        raise ConfigurationError(
+            f"register({shown(obj)}): it is text; import the module and give the module itself"
+        )
     if isinstance(obj, ModuleType):
         found = list(_in_module(obj))
         fix = (

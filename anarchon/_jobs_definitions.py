@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack, overload
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack, overload
 
 from ._durations import shown
+from ._jobs_arguments import scheduled, with_parentheses
 from ._jobs_declared import declared_jobs
 from ._jobs_handlers import Handler
 from .errors import ConfigurationError, JobNotFound
-from .jobs import build_job, check_name, check_options, naming
+from .events import UNSET
+from .jobs import build_job, check_options
 from .schedules import Cron, Every, Once, slot_source
 
 if TYPE_CHECKING:
@@ -122,13 +125,6 @@ class Registry:
             return list(self._forms.values())
 
 
-class _Missing:
-    """Stands for a handler that was not given, as None may be one given by mistake."""
-
-
-_MISSING: Any = _Missing()
-
-
 class Definitions:
     """The methods of a scheduler that define jobs.
 
@@ -158,11 +154,12 @@ class Definitions:
     def every(
         self, name: str, interval: Duration, **options: Unpack[JobOptions]
     ) -> Callable[[F], F]: ...
+    @with_parentheses
     def every(
         self,
         name: str,
         interval: Duration,
-        handler: Handler = _MISSING,
+        handler: Handler = UNSET,
         **options: Unpack[JobOptions],
     ) -> Self | Callable[[F], F]:
         """Run a job at every multiple of an interval since 1970-01-01T00:00Z.
@@ -172,13 +169,13 @@ class Definitions:
             interval: Seconds, a `timedelta`, or text such as ``"10s"``; whole
                 milliseconds, at least 100.
             handler: A function of the context, or of nothing; plain or ``async def``.
-            options: As in `JobOptions`.
+            options: ``overlap timeout max_attempts catch_up jitter data on_crash
+                pass_context replace enabled description tags``, as in `JobOptions`.
 
         Raises:
             ConfigurationError: Something can't be as given; nothing was defined.
         """
-        with naming(check_name(name)):
-            schedule = Every(interval)
+        schedule = scheduled("every", name, interval, Every)
         return self._define("every", name, schedule, handler, options)
 
     @overload
@@ -200,11 +197,12 @@ class Definitions:
         timezone: str | None = None,
         **options: Unpack[JobOptions],
     ) -> Callable[[F], F]: ...
+    @with_parentheses
     def cron(
         self,
         name: str,
         expression: str,
-        handler: Handler = _MISSING,
+        handler: Handler = UNSET,
         *,
         timezone: str | None = None,
         **options: Unpack[JobOptions],
@@ -217,14 +215,15 @@ class Definitions:
                 an alias; as for `Cron`.
             handler: A function of the context, or of nothing; plain or ``async def``.
             timezone: The key of a zone; by default the scheduler's, or else UTC.
-            options: As in `JobOptions`.
+            options: As for `every`.
 
         Raises:
             ConfigurationError: Something can't be as given; nothing was defined.
         """
         zone = self._timezone if timezone is None else timezone
-        with naming(check_name(name)):
-            schedule = Cron(expression, "UTC" if zone is None else zone)
+        schedule = scheduled(
+            "cron", name, expression, partial(Cron, timezone="UTC" if zone is None else zone)
+        )
         return self._define("cron", name, schedule, handler, options)
 
     @overload
@@ -246,11 +245,12 @@ class Definitions:
         timezone: str | None = None,
         **options: Unpack[JobOptions],
     ) -> Callable[[F], F]: ...
+    @with_parentheses
     def once(
         self,
         name: str,
         at: datetime | str,
-        handler: Handler = _MISSING,
+        handler: Handler = UNSET,
         *,
         timezone: str | None = None,
         **options: Unpack[JobOptions],
@@ -263,13 +263,12 @@ class Definitions:
                 instance; without an offset, `timezone` is needed.
             handler: A function of the context, or of nothing; plain or ``async def``.
             timezone: The key of a zone for a time without an offset.
-            options: As in `JobOptions`.
+            options: As for `every`.
 
         Raises:
             ConfigurationError: Something can't be as given; nothing was defined.
         """
-        with naming(check_name(name)):
-            schedule = Once(at, timezone)
+        schedule = scheduled("once", name, at, partial(Once, timezone=timezone))
         return self._define("once", name, schedule, handler, options)
 
     @overload
@@ -280,11 +279,12 @@ class Definitions:
     def schedule(
         self, name: str, schedule: Schedule, **options: Unpack[JobOptions]
     ) -> Callable[[F], F]: ...
+    @with_parentheses
     def schedule(
         self,
         name: str,
         schedule: Schedule,
-        handler: Handler = _MISSING,
+        handler: Handler = UNSET,
         **options: Unpack[JobOptions],
     ) -> Self | Callable[[F], F]:
         """Run a job at the slots of a schedule object.
@@ -294,13 +294,12 @@ class Definitions:
             schedule: An object with ``next_after(t)`` and ``latest(t)``, which must give
                 the same slots on every instance.
             handler: A function of the context, or of nothing; plain or ``async def``.
-            options: As in `JobOptions`.
+            options: As for `every`.
 
         Raises:
             ConfigurationError: Something can't be as given; nothing was defined.
         """
-        with naming(check_name(name)):
-            slot_source(schedule)
+        scheduled("schedule", name, schedule, slot_source)
         return self._define("schedule", name, schedule, handler, options)
 
     def register(self, obj: object, prefix: str = "") -> Self:
@@ -343,7 +342,7 @@ class Definitions:
     def _define(
         self, form: str, name: str, schedule: Schedule, handler: object, options: JobOptions
     ) -> Self | Callable[[F], F]:
-        if handler is not _MISSING:
+        if handler is not UNSET:
             return self._define_job(name, schedule, handler, options)
         check_options(name, options)
         registry, mark = self._registry, object()

@@ -125,9 +125,10 @@ def _by_signature(parameters: list[Parameter], handler: object, job: str) -> boo
     required = [p.name for p in positional if p.default is p.empty]
     keyword_only = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if keyword_only or len(required) > 1:
-        names = ", ".join(required + keyword_only)
+        missing = required + keyword_only
+        names = f"argument{'s' * (len(missing) > 1)} {', '.join(missing)}"
         raise ConfigurationError(
-            f"job {job!r}: the handler {shown(handler)} requires the arguments {names}, but is"
+            f"job {job!r}: the handler {shown(handler)} requires the {names}, but is"
             " called with the context or with nothing; bind them with functools.partial, or"
             " pass a method of an object"
         )

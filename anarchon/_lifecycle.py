@@ -24,7 +24,17 @@ from . import _lifecycle_exits
 from . import _log_lines as lines
 from ._lifecycle_dues import Calls, GivenJobs, Halts
 from ._lifecycle_journal import Journal
-from ._lifecycle_requests import Await, Call, Changed, Halt, Inbox, Join, Word, not_running
+from ._lifecycle_requests import (
+    Await,
+    Call,
+    Changed,
+    Halt,
+    Inbox,
+    Join,
+    Word,
+    await_stop,
+    not_running,
+)
 from ._lifecycle_states import LIFECYCLE
 from ._messages import Drained, Emit, Note, Return, Stopped, StoreDown, StoreUp
 from ._values import Owner
@@ -106,7 +116,9 @@ class Life:
         try:
             start_new_thread(self._start_thread, (thread,))
         except RuntimeError as error:
-            self._not_started(thread, error)
+            self._clock.dismiss(thread)
+            self._failure = error
+            self._end()
             raise
 
     def stop(self, timeout: float, *, wait: bool = True) -> None:
@@ -121,15 +133,7 @@ class Life:
         # (before the launch) what only the interrupted `start` itself could answer.
         ours = lease is None and not inside and current_thread().name.startswith("anarchon-")
         if wait and self._launched and not ours:
-            try:
-                self.inbox.receive(answer, timeout + grace)
-            except BaseException:
-                self.leave_at_exit()
-                raise
-
-    def leave_at_exit(self) -> None:
-        """Have the hooks at the exit wait no more: a signal handler raised while one waited."""
-        self.exit_until = self._clock.mono()
+            await_stop(self, answer, timeout + grace)
 
     def abandon(self) -> None:
         """Forget everything without touching it: this is a forked child."""
@@ -147,12 +151,9 @@ class Life:
         try:
             thread.start()
         except RuntimeError as error:
-            self._not_started(thread, error)
-
-    def _not_started(self, thread: Thread, error: RuntimeError) -> None:
-        self._clock.dismiss(thread)
-        self._failure = error
-        self._end()
+            self._clock.dismiss(thread)
+            self._failure = error
+            self._end()
 
     def _live(self) -> None:
         try:

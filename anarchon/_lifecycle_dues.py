@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ._lifecycle_requests import Word, unfinished
 from ._log_lines import one_off_passed
+from ._texts import counted
 from .errors import Busy
 from .jobs import spec_of
 from .schedules import Once
@@ -181,7 +182,8 @@ class GivenJobs:
 
 
 def _busy(most: int) -> Busy:
+    are = "is" if most == 1 else "are"
     return Busy(
-        f"{most} manual runs are going on here, as many as there are workers; wait for one of them"
-        " to end, or give the scheduler more workers"
+        f"{counted(most, 'manual run')} {are} going on here, as many as there are workers; wait"
+        " for one of them to end, or give the scheduler more workers"
     )

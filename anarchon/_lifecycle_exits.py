@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from ._lifecycle_forks import lives
-from ._lifecycle_requests import Halt
+from ._lifecycle_requests import Halt, wait_no_more
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ def stop_all() -> None:
             life.inbox.receive(answer, max(until - life.inbox.clock.mono(), 0.0))
     except BaseException:
         for life in ours:
-            life.leave_at_exit()
+            wait_no_more(life)
         raise
 
 

@@ -31,19 +31,22 @@ def renew_in_children(registry: Registry) -> None:
         os.register_at_fork(after_in_parent=_in_parent, after_in_child=_in_child)
 
 
-def drop_foreign(of_scheduler: dict[int, Life], registry: Registry) -> None:
+def drop_foreign(of_scheduler: dict[int, Life], registry: Registry) -> int:
     """Forget the lives of other processes that a child's scheduler has inherited.
 
-    Where Python was told of the fork, they are abandoned already.
+    Where Python was told of the fork, they are abandoned already. Returns the process
+    that the last one belongs to.
     """
     pid = os.getpid()
+    foreign = pid
     for other in [other for other in tuple(of_scheduler) if other != pid]:
-        life = of_scheduler.pop(other, None)
+        life, foreign = of_scheduler.pop(other, None), other
         if life is not None and not life.inbox.over:
             registry.renew_locks()
             lives.discard(life)
             life.abandon()
             life.journal.warn_of_fork(other)
+    return foreign
 
 
 def _in_parent() -> None:

@@ -74,14 +74,14 @@ class Journal:
             "anarchon-log",
             self._write,
             bound=BOUND,
-            dropped=lambda count: self._write(lines.dropped(count, "log lines")),
+            dropped=lambda count: self._write(lines.dropped(count, "log line")),
             failed=lambda _: None,
         )
         self._events: Outlet[tuple[str, Run | StoreEvent]] = Outlet(
             "anarchon-events",
             self._deliver,
             bound=EVENTS_BOUND,
-            dropped=lambda count: self.say(lines.dropped(count, "events")),
+            dropped=lambda count: self.say(lines.dropped(count, "event")),
             failed=lambda error: self.bug("the events thread", error),
         )
 
@@ -138,7 +138,7 @@ class Journal:
         if self.outage is not None:
             return
         text = lines.error_text(error)
-        now = self._now()
+        now = _now(self._clock)
         self.outage = Outage(now, self._clock.mono(), text)
         self.say(lines.store_down(error))
         self._emit("store_down", StoreEvent(now, text, now))
@@ -149,7 +149,7 @@ class Journal:
         if outage is None:
             return
         self.say(lines.store_up(self._clock.mono() - outage.mono))
-        self._emit("store_up", StoreEvent(self._now(), outage.error, outage.since))
+        self._emit("store_up", StoreEvent(_now(self._clock), outage.error, outage.since))
 
     def clock(self, offset_seconds: float, *, far: bool) -> None:
         """Tell, once each, that the clocks of store and host are far apart, or near again."""
@@ -172,9 +172,6 @@ class Journal:
         """Tell of an exception that should not have come there; it was survived."""
         text = "".join(traceback.format_exception(error)).rstrip()
         self.say(Line(logging.ERROR, lines.printable(f"{where} raised\n{text}")))
-
-    def _now(self) -> datetime:
-        return instant(int(self._clock.wall() * 1000))
 
     # --- on the two threads ---
 
@@ -216,6 +213,10 @@ class Journal:
         # Another scheduler may have come in between, and counts on it.
         if _shown_for and not self.logger.hasHandlers():
             self.logger.addHandler(_console)
+
+
+def _now(clock: Clock) -> datetime:
+    return instant(int(clock.wall() * 1000))
 
 
 class _Console(logging.Handler):

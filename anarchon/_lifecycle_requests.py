@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ._clock import Clock
     from ._lifecycle import Life
+    from ._lifecycle_states import State
     from ._values import Lease, RunKey
 
 
@@ -149,9 +150,23 @@ def begin(life: Life, *, patient: bool) -> bool:
     except BaseException:
         # A signal handler raised: nobody would know that it went on in the background.
         life.inbox.put(Halt(0.0))
-        life.leave_at_exit()
+        wait_no_more(life)
         raise
     return _is_running(said)
+
+
+def wait_no_more(life: Life) -> None:
+    """Have the hooks at the exit not wait for a life: a signal handler raised while one waited."""
+    life.exit_until = life.inbox.clock.mono()
+
+
+def await_stop(life: Life, answer: Answer, timeout: float) -> None:
+    """Wait for a stop that was asked for, at most the timeout."""
+    try:
+        life.inbox.receive(answer, timeout)
+    except BaseException:
+        wait_no_more(life)
+        raise
 
 
 def share(life: Life, *, patient: bool) -> bool:
@@ -167,11 +182,30 @@ def _is_running(said: object) -> bool:
     return said is Word.RUNNING
 
 
-def not_running(name: str, state: str) -> NotRunning:
-    """Return the error for a manual run that can't be, because of the state."""
-    return NotRunning(
-        f"job {name!r} can't be run now because the scheduler is {state}; call start() first"
-    )
+_WHY_NOT = {
+    "idle": "the scheduler is idle; call start() first",
+    "starting": (
+        "the scheduler is starting and hasn't reached its store yet; try again when its state is"
+        ' "running"'
+    ),
+    "running": "it was removed a moment ago; define it again",
+    "stopping": "the scheduler is stopping; call start() again first",
+}
+
+
+def not_running(
+    name: str, state: State, *, enabled: bool = True, parent: int | None = None
+) -> NotRunning:
+    """Return the error for a manual run that can't be, because of the state.
+
+    `parent`: the process that started the scheduler, where that is another one.
+    """
+    why = _WHY_NOT[state]
+    if not enabled:
+        why = "the scheduler has enabled=False; make it with enabled=True where jobs are to run"
+    elif parent is not None and state == "idle":
+        why = f"the scheduler was started in another process, {parent}; call start() here"
+    return NotRunning(f"job {name!r} can't be run now: {why}")
 
 
 def unfinished(key: RunKey) -> NotRunning:

@@ -103,8 +103,13 @@ def uninstall(find: FindLife) -> None:
 
 def check_signals(signals: object) -> tuple[signal.Signals, ...]:
     """Return the signals; raises `ConfigurationError` for what can't be handled."""
-    given = signals if isinstance(signals, tuple | list | set | frozenset) else (signals,)
-    return tuple(_check_signal(one) for one in given)
+    if not isinstance(signals, tuple | list | set | frozenset) or not signals:
+        what = "names no signal" if hasattr(signals, "__len__") else "is no sequence of signals"
+        raise ConfigurationError(
+            f"signals: {shown(signals)} {what}; give at least one in a tuple, such as"
+            " (signal.SIGTERM,)"
+        )
+    return tuple(_check_signal(one) for one in signals)
 
 
 @contextmanager

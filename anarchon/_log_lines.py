@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from ._values import instant
+from ._texts import counted
+from ._values import instant, moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from ._messages import (
         Note,
@@ -130,14 +130,14 @@ def _subject(key: RunKey) -> str:
 
 def scheduler_started(instance_id: str, jobs: int, store: str, tzdata: str) -> Line:
     """Return the line of a scheduler that is running now."""
-    counted = f"{jobs} job" if jobs == 1 else f"{jobs} jobs"
-    text = f"scheduler started on {instance_id} ({counted}, store {store}, tzdata {tzdata})"
+    what = f"{counted(jobs, 'job')}, store {store}, tzdata {tzdata}"
+    text = f"scheduler started on {instance_id} ({what})"
     return Line(logging.INFO, printable(text))
 
 
 def scheduler_stopped(instance_id: str, seconds: float, *, in_time: bool) -> Line:
     """Return the line of a scheduler that has stopped, and how long that took."""
-    text = f"scheduler stopped on {instance_id} after {seconds * 1000:.0f} ms"
+    text = f"scheduler stopped on {instance_id}, in {seconds * 1000:.0f} ms"
     if in_time:
         return Line(logging.INFO, printable(text))
     return Line(logging.WARNING, printable(f"{text}; something in it did not end"))
@@ -209,13 +209,9 @@ def forked(pid: int) -> Line:
 
 def dropped(count: int, what: str) -> Line:
     """Return the line about events or lines that nobody will see."""
-    text = f"{count} {what} were dropped because too many waited; is one of their receivers stuck?"
-    return Line(logging.WARNING, text)
-
-
-def moment(when: datetime) -> str:
-    """Return an aware UTC datetime as ISO text with milliseconds and a ``Z``."""
-    return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    were = "was" if count == 1 else "were"
+    text = f"{counted(count, what)} {were} dropped because too many waited"
+    return Line(logging.WARNING, f"{text}; is one of their receivers stuck?")
 
 
 def error_text(error: BaseException) -> str:

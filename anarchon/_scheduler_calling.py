@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._jobs_definitions import Registry
     from ._lifecycle import Life
     from ._lifecycle_requests import Answer
+    from ._scheduler_options import Options
     from ._values import Run
 
 
@@ -24,6 +25,8 @@ class Calling:
 
     _registry: Registry
     _clock: Clock
+    _options: Options
+    _parent: int | None
 
     def _life(self) -> Life | None:
         """Return the life that is going on in this process; a forked child has none."""
@@ -58,7 +61,12 @@ class Calling:
         _check_enabled(self._registry, name)
         life = self._life()
         if life is None or life.state != "running":
-            raise not_running(name, "idle" if life is None else life.state)
+            raise not_running(
+                name,
+                "idle" if life is None else life.state,
+                enabled=self._options.enabled,
+                parent=self._parent,
+            )
         key = RunKey(name, int(self._clock.wall() * 1000), os.urandom(8).hex())
         answer: Answer = SimpleQueue()
         has_data = data is not UNSET

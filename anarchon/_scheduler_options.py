@@ -15,7 +15,7 @@ from ._values import (
 )
 from .backends.base import ClaimBackend, LeaseBackend
 from .errors import ConfigurationError
-from .events import is_async
+from .events import is_async, refuses
 
 if TYPE_CHECKING:
     import logging
@@ -98,10 +98,10 @@ def check_options(backend: object, **raw: Any) -> Options:
         heartbeat_ms=_heartbeat_ms(raw["heartbeat"], lease_ms),
         workers=_workers(raw["workers"]),
         around=_around(raw["around"]),
-        enabled=_truth(raw["enabled"], "enabled"),
+        enabled=check_truth(raw["enabled"], "enabled"),
         instance_id=_instance_id(raw["instance_id"]),
         log=_log(raw["log"]),
-        stop_on_exit=_truth(raw["stop_on_exit"], "stop_on_exit"),
+        stop_on_exit=check_truth(raw["stop_on_exit"], "stop_on_exit"),
         exit_seconds=parse_ms(raw["exit_timeout"], what="exit_timeout") / 1000,
     )
 
@@ -144,7 +144,9 @@ def _workers(workers: object) -> int:
 
 
 def _around(around: Any) -> Callable[[Any], Any] | None:
-    if around is None or (callable(around) and not is_async(around)):
+    if around is None:
+        return None
+    if callable(around) and not is_async(around) and refuses(around, 1) is None:
         return around  # type: ignore[no-any-return]
     raise ConfigurationError(
         f"around: {shown(around)} is no function that takes the context of a run and returns a"
@@ -152,7 +154,8 @@ def _around(around: Any) -> Callable[[Any], Any] | None:
     )
 
 
-def _truth(value: object, what: str) -> bool:
+def check_truth(value: object, what: str) -> bool:
+    """Return a bool; raises `ConfigurationError` for anything else."""
     if isinstance(value, bool):
         return value
     raise ConfigurationError(f"{what}: {shown(value)} is neither True nor False; give one of them")

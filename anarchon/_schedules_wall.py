@@ -142,11 +142,25 @@ def load_zone(key: object) -> Zone:
     except (KeyError, ValueError, OSError):
         found = None
     if found is None:
-        raise ConfigurationError(
-            f"timezone: no zone {shown(key)} was found; give a name such as"
-            ' "Europe/Athens" or "UTC" and, if it is right, install the tzdata package'
-        )
+        raise ConfigurationError(f"timezone: no zone {shown(key)} was found; {_right_zone(key)}")
     return Zone(found)
+
+
+def _right_zone(key: str) -> str:
+    from difflib import get_close_matches
+    from zoneinfo import available_timezones
+
+    keys = (known for known in available_timezones() if not known.startswith(_REFUSED_KEYS))
+    known = {key.lower(): key for key in sorted(keys)}
+    asked = key.strip().lower().replace(" ", "_")
+    cities = [whole for whole in known if asked and whole.endswith(f"/{asked}")]
+    near = [asked] if asked in known else cities or get_close_matches(asked, known, n=1, cutoff=0.7)
+    if near:
+        return f'did you mean "{known[near[0]]}"?'
+    return (
+        'give a name such as "Europe/Athens" or "UTC" and, if it is right, install the tzdata'
+        " package"
+    )
 
 
 class WallSlots:

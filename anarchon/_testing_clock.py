@@ -4,10 +4,7 @@ Time stands still while anything is going on. `advance` goes from one instant at
 somebody's wait ends to the next, wakes one waiter at a time, and lets everything that
 follows come to rest before it goes on.
 
-How it knows that everything has come to rest: every thread of an engine waits on the
-clock, in `get`, when it has nothing to do. When all of them do, a *mark* is put behind
-whatever lies in each one's queue. If all marks come out and nobody took anything else
-meanwhile, then nobody was busy and nothing was on its way at that moment.
+How it knows that everything has come to rest is in ``_testing_rest.py``.
 """
 
 from __future__ import annotations
@@ -17,16 +14,15 @@ import time
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
 from random import Random
-from threading import Condition, RLock, current_thread
+from threading import RLock, current_thread
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ._clock import ENGINE_PATIENCE, Clock
+from ._clock import Clock
 from ._durations import parse_ms
+from ._testing_rest import Mark, Place, Rest
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from threading import Thread
-
     from ._durations import Duration
     from .context import Signal
     from .scheduler import Scheduler
@@ -34,38 +30,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
-_LOOK_AGAIN = 0.002  # real seconds: a thread that ends doesn't say so
 _NOISE_US = 0.001
 _SOON = 0.005  # real seconds: for what comes from a thread that isn't on the clock
-
-
-class _Place:
-    """Somebody's wait: on which queue, until when, and the last mark that came out."""
-
-    def __init__(self, queue: SimpleQueue[object], deadline: float, number: int) -> None:
-        self.queue = queue
-        self.deadline = deadline
-        self.number = number
-        self.by_wall = False  # it waits for a wall time
-        self.marked = 0
-        self.woken = False
-
-
-class _Mark:
-    """What the clock puts into a queue: a sign of rest, or the end of a wait."""
-
-    def __init__(self, place: _Place, round_number: int) -> None:
-        self.place = place
-        self.round_number = round_number  # 0: the wait is over
-
-
-class _Member:
-    """A thread that counts as busy unless it waits on the clock."""
-
-    def __init__(self, patience: float) -> None:
-        self.patience = patience
-        self.busy_since = time.monotonic()
-        self.given_up = False
 
 
 class _Earliest(Random):
@@ -88,7 +54,7 @@ class _HostTime:
         return math.floor(self._clock.mono() * 1000 + 0.001)
 
 
-class ManualClock(Clock):
+class ManualClock(Rest, Clock):
     """A clock for tests: its time moves only in `advance`.
 
     Several schedulers may be attached to one clock, also such that share a
@@ -120,15 +86,11 @@ class ManualClock(Clock):
     def __init__(self, start: datetime = _START) -> None:
         if start.tzinfo is None:
             raise ConfigurationError(f"start: {start} has no time zone; give an aware datetime")
+        super().__init__()
         self._mono = 1000.0
         self._ahead = start.timestamp() - self._mono
-        self._lock = Condition(RLock())
         self._driver = RLock()
         self._maker = current_thread()
-        self._members: dict[Thread, _Member] = {}
-        self._places: dict[Thread, _Place] = {}
-        self._moves = 0
-        self._round = 0
         self._numbers = 0
 
     # --- for tests ---
@@ -230,34 +192,17 @@ class ManualClock(Clock):
             signal._switch.unhook(wake)  # noqa: SLF001
         return signal.is_set()
 
-    def enrol(self, thread: Thread, *, patience: float = ENGINE_PATIENCE) -> None:
-        """Count a thread as busy whenever it doesn't wait here, also before its start."""
-        with self._lock:
-            self._members[thread] = _Member(patience)
-            self._moves += 1
-            starter = self._members.get(current_thread())
-            if starter is not None:  # it took its time, but goes on
-                starter.given_up = False
-                starter.busy_since = time.monotonic()
-
-    def dismiss(self, thread: Thread) -> None:
-        """Count a thread no more: it could not be started."""
-        with self._lock:
-            self._members.pop(thread, None)
-            self._moves += 1
-            self._lock.notify_all()
-
     def rng(self) -> Random:
         """Return a source of random times that gives the earliest one each time."""
         return _Earliest()
 
     # --- waiting ---
 
-    def _get(self, queue: SimpleQueue[T], place: _Place) -> T | None:
+    def _get(self, queue: SimpleQueue[T], place: Place) -> T | None:
         try:
             while True:
                 item = queue.get()
-                if not isinstance(item, _Mark):
+                if not isinstance(item, Mark):
                     return item
                 if item.place is place and not item.round_number:
                     return None
@@ -268,12 +213,12 @@ class ManualClock(Clock):
         finally:
             self._leave(place)
 
-    def _enter(self, queue: SimpleQueue[T], timeout: float | None) -> _Place:
+    def _enter(self, queue: SimpleQueue[T], timeout: float | None) -> Place:
         with self._lock:
             deadline = math.inf if timeout is None else _end_of_wait(self._mono, timeout)
             self._numbers += 1
             marks = cast("SimpleQueue[object]", queue)
-            place = self._places[current_thread()] = _Place(marks, deadline, self._numbers)
+            place = self._places[current_thread()] = Place(marks, deadline, self._numbers)
             self._moves += 1
             member = self._members.get(current_thread())
             if member is not None:
@@ -281,7 +226,7 @@ class ManualClock(Clock):
             self._lock.notify_all()
             return place
 
-    def _leave(self, place: _Place) -> None:
+    def _leave(self, place: Place) -> None:
         with self._lock:
             if self._places.get(current_thread()) is place:
                 del self._places[current_thread()]
@@ -305,7 +250,7 @@ class ManualClock(Clock):
             self._mono = max(self._mono, place.deadline)
             place.woken = True
             self._moves += 1
-            place.queue.put(_Mark(place, 0))
+            place.queue.put(Mark(place, 0))
             return True
 
     def _drive(self, queue: SimpleQueue[T], timeout: float | None) -> T | None:
@@ -321,48 +266,6 @@ class ManualClock(Clock):
                 if not self._step(until) and until < math.inf:
                     return None
 
-    def _forgive(self) -> None:
-        """Have patience again with handlers that were busy with something else."""
-        with self._lock:
-            for member in self._members.values():
-                member.given_up = False
-                member.busy_since = time.monotonic()
-
-    def _settle(self) -> None:
-        """Wait until nobody is busy and nothing is on its way."""
-        with self._lock:
-            while True:
-                if self._busy() or any(place.woken for place in self._places.values()):
-                    self._lock.wait(_LOOK_AGAIN)
-                elif self._is_quiet():
-                    return
-
-    def _busy(self) -> bool:
-        """Say whether a thread is busy that we still have patience with."""
-        now = time.monotonic()
-        busy = False
-        for thread, member in list(self._members.items()):
-            if thread.ident is None:  # about to start: its time hasn't begun
-                member.busy_since = now
-                busy = True
-            elif not thread.is_alive():
-                del self._members[thread]
-            elif thread not in self._places and not member.given_up:
-                member.given_up = now - member.busy_since > member.patience
-                busy = busy or not member.given_up
-        return busy
-
-    def _is_quiet(self) -> bool:
-        """Put a mark into every queue; quiet is when all come out and nobody moved."""
-        moves = self._moves
-        self._round += 1
-        places = [place for thread, place in self._places.items() if thread in self._members]
-        for place in places:
-            place.queue.put(_Mark(place, self._round))
-        while self._moves == moves and any(place.marked < self._round for place in places):
-            self._lock.wait(_LOOK_AGAIN)
-        return self._moves == moves
-
 
 def _item_soon(queue: SimpleQueue[T], seconds: float) -> T | None:
     """Return the next item that is no mark, waiting in real time."""
@@ -371,7 +274,7 @@ def _item_soon(queue: SimpleQueue[T], seconds: float) -> T | None:
             item = queue.get(timeout=seconds)
         except Empty:
             return None
-        if not isinstance(item, _Mark):
+        if not isinstance(item, Mark):
             return item
 
 

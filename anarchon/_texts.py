@@ -1,4 +1,4 @@
-"""Texts that a store can hold: an error's text can be anything, and must never block its record."""
+"""Texts: such as every store can hold, whatever an error says, and such as people read."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def clean(text: str, limit_bytes: int = LIMIT_BYTES) -> str:
     head = _encoded(text[:half])[:half].decode(errors="ignore")
     tail = _encoded(text[-half:])[-half:].decode(errors="ignore") if half else ""
     return head + _GAP + tail
+
+
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of something: ``1 job``, ``2 jobs``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _encoded(text: str) -> bytes:

@@ -33,6 +33,11 @@ def instant(ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=ms)
 
 
+def moment(when: datetime) -> str:
+    """Return an aware UTC datetime as ISO text with milliseconds and a ``Z``."""
+    return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
 class RunKey(NamedTuple):
     """The identity of a run: a slot of a job, or one manual call (its token)."""
 
@@ -83,6 +88,14 @@ class Run:
     duration_ms: int | None = None
     error: str | None = None
     traceback: str | None = None
+
+    def __str__(self) -> str:
+        """Return one short line: the run, and how this attempt went."""
+        detail = f" ({self.detail})" if self.detail else ""
+        took = "" if self.duration_ms is None else f", {self.duration_ms} ms"
+        where = "" if self.instance_id is None else f", on {self.instance_id}"
+        told = f"{self.status}{detail}, attempt {self.attempt}{took}{where}"
+        return f"{self.job} @ {moment(self.scheduled_at)}: {told}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict that is ready for JSON; datetimes as ISO text."""

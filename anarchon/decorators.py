@@ -13,13 +13,15 @@ have several. Schedule and options are checked here already, the handler's signa
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 
 from ._durations import shown
+from ._jobs_arguments import scheduled, with_parentheses
 from ._jobs_handlers import check_callable
 from .errors import ConfigurationError
-from .jobs import check_name, check_options, naming
+from .jobs import check_options
 from .schedules import Cron, Every, Once, slot_source
 
 if TYPE_CHECKING:
@@ -56,22 +58,23 @@ class Declaration(NamedTuple):
         return Cron(self.schedule.expression, timezone)
 
 
+@with_parentheses
 def every(name: str, interval: Duration, **options: Unpack[JobOptions]) -> Callable[[F], F]:
     """Declare a job at every multiple of an interval since 1970-01-01T00:00Z.
 
     Args:
         name: The job's name; `Scheduler.register` may put a prefix in front.
         interval: Seconds, a `timedelta`, or text such as ``"10s"``.
-        options: As in `JobOptions`.
+        options: ``overlap timeout max_attempts catch_up jitter data on_crash pass_context
+            replace enabled description tags``, as in `JobOptions`.
 
     Raises:
         ConfigurationError: The name, the interval or an option is wrong.
     """
-    with naming(check_name(name)):
-        schedule = Every(interval)
-    return _declare(name, schedule, options)
+    return _declare(name, scheduled("every", name, interval, Every), options)
 
 
+@with_parentheses
 def cron(
     name: str, expression: str, *, timezone: str | None = None, **options: Unpack[JobOptions]
 ) -> Callable[[F], F]:
@@ -81,16 +84,17 @@ def cron(
         name: The job's name; `Scheduler.register` may put a prefix in front.
         expression: As for `Cron`.
         timezone: The key of a zone; by default the scheduler's, or else UTC.
-        options: As in `JobOptions`.
+        options: As for `every`.
 
     Raises:
         ConfigurationError: The name, the expression, the zone or an option is wrong.
     """
-    with naming(check_name(name)):
-        schedule = Cron(expression, "UTC" if timezone is None else timezone)
+    zone = "UTC" if timezone is None else timezone
+    schedule = scheduled("cron", name, expression, partial(Cron, timezone=zone))
     return _declare(name, schedule, options, has_zone=timezone is not None)
 
 
+@with_parentheses
 def once(
     name: str, at: datetime | str, *, timezone: str | None = None, **options: Unpack[JobOptions]
 ) -> Callable[[F], F]:
@@ -100,29 +104,28 @@ def once(
         name: The job's name; `Scheduler.register` may put a prefix in front.
         at: An aware datetime or ISO text with an offset, or without one and `timezone`.
         timezone: The key of a zone for a time without an offset.
-        options: As in `JobOptions`.
+        options: As for `every`.
 
     Raises:
         ConfigurationError: The name, the time, the zone or an option is wrong.
     """
-    with naming(check_name(name)):
-        slot = Once(at, timezone)
+    slot = scheduled("once", name, at, partial(Once, timezone=timezone))
     return _declare(name, slot, options)
 
 
+@with_parentheses
 def schedule(name: str, schedule: Schedule, **options: Unpack[JobOptions]) -> Callable[[F], F]:
     """Declare a job at the slots of a schedule object.
 
     Args:
         name: The job's name; `Scheduler.register` may put a prefix in front.
         schedule: An object with ``next_after(t)`` and ``latest(t)``.
-        options: As in `JobOptions`.
+        options: As for `every`.
 
     Raises:
         ConfigurationError: The name, the schedule or an option is wrong.
     """
-    with naming(check_name(name)):
-        slot_source(schedule)
+    scheduled("schedule", name, schedule, slot_source)
     return _declare(name, schedule, options)
 
 

@@ -23,7 +23,12 @@ EVENTS: frozenset[str] = frozenset(
 )
 
 
-UNSET: Any = object()
+class _Unset:
+    def __repr__(self) -> str:
+        return "..."  # as signatures show what may be left out
+
+
+UNSET: Any = _Unset()
 """Stands for an argument that was not given, where None may be one given by mistake."""
 
 
@@ -114,7 +119,8 @@ class Listening:
 
         Args:
             event: ``started success failure interrupted skipped missed takeover lost``
-                bring the `Run`, ``store_down store_up`` a `StoreEvent`.
+                bring the `Run`, ``store_down store_up`` a `StoreEvent`. ``overdue`` is
+                reserved: nothing emits it in this version.
             fn: A function of one argument; not ``async def``.
 
         Raises:
@@ -160,6 +166,26 @@ def _check_listener(event: str, listener: object) -> None:
             f"on({event!r}): {shown(listener)} is async, and listeners run on a thread"
             " without an event loop; pass a plain function"
         )
+    if (wrong := refuses(listener, 1)) is not None:
+        raise ConfigurationError(
+            f"on({event!r}): {shown(listener)} can't be called with one argument ({wrong}); pass a"
+            " function of one argument"
+        )
+
+
+def refuses(function: Any, arguments: int) -> str | None:
+    """Return why a function can't be called with so many arguments; None if it can."""
+    import inspect
+
+    try:
+        signature = inspect.signature(function)
+    except Exception:  # builtins without one, and objects that break when they are asked
+        return None
+    try:
+        signature.bind(*range(arguments))
+    except TypeError as error:
+        return f"its signature is {signature}: {error}"
+    return None
 
 
 def is_async(listener: Any) -> bool:

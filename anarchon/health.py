@@ -48,20 +48,20 @@ class Health:
         return {**asdict(self), "last_contact": contact, "reasons": list(self.reasons)}
 
 
-def health_of(life: Life | None, options: Options, clock: Clock) -> Health:
+def health_of(life: Life | None, options: Options, clock: Clock, *, parent: int | None) -> Health:
     """Return how a scheduler is doing, from what its threads have left to be read."""
     engine = life.engine if life is not None else None
     state: State = life.state if life is not None else "idle"
     if life is None or engine is None or state not in ("running", "stopping"):
         outage = life.journal.outage if life is not None else None
-        reasons = _not_running(state, options, outage)
+        reasons = _not_running(state, options, outage, parent)
         return Health(not reasons, state, False, None, None, 0, 0, 0, 0.0, reasons)
     stats = engine.stats()
-    serious = [*_not_running(state, options, None)]
+    serious = [*_not_running(state, options, None, None)]
     if not stats.store_up:
         serious.append("the store can't be reached")
     if stats.stuck >= options.workers:
-        serious.append(f"{stats.stuck} handlers ignore their abort and aren't replaced any more")
+        serious.append(f"{_ignore(stats.stuck)}, and no more of them are replaced")
     return Health(
         ok=not serious,
         state=state,
@@ -76,9 +76,17 @@ def health_of(life: Life | None, options: Options, clock: Clock) -> Health:
     )
 
 
-def _not_running(state: State, options: Options, outage: Outage | None) -> tuple[str, ...]:
+def _ignore(stuck: int) -> str:
+    return "1 handler ignores its abort" if stuck == 1 else f"{stuck} handlers ignore their abort"
+
+
+def _not_running(
+    state: State, options: Options, outage: Outage | None, parent: int | None
+) -> tuple[str, ...]:
     if state == "running" or (state == "idle" and not options.enabled):
         return ()
+    if state == "idle" and parent is not None:
+        return (f"the scheduler was started in another process, {parent}; call start() here",)
     why = f": the store can't be reached: {outage.error}" if outage is not None else ""
     return (f"the scheduler is {state}{why}",)
 
@@ -86,7 +94,7 @@ def _not_running(state: State, options: Options, outage: Outage | None) -> tuple
 def _unusual(stats: EngineStats, options: Options) -> list[str]:
     reasons = []
     if 0 < stats.stuck < options.workers:
-        reasons.append(f"{stats.stuck} of the handlers ignore their abort")
+        reasons.append(_ignore(stats.stuck))
     if stats.heartbeat_late > options.heartbeat_ms / 1000:
         reasons.append(f"the heartbeat is late by {stats.heartbeat_late:.1f} s")
     if stats.clock_far:

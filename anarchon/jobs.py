@@ -35,8 +35,8 @@ _MOST_ATTEMPTS = 1_000_000
 class Job:
     """A job as it is defined on a scheduler: immutable, every option filled in.
 
-    Durations are seconds; ``timeout`` and ``expect_within`` are None when there is no
-    limit. ``pass_context`` says whether the handler is called with the context.
+    Durations are seconds; ``timeout`` is None when there is no limit. ``pass_context``
+    says whether the handler is called with the context. ``expect_within`` is reserved.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Job:
     jitter: float = 0.02
     data: Any = field(default=None, repr=False, compare=False)
     on_crash: OnCrash = "takeover"
-    expect_within: float | None = None
+    expect_within: None = None
     pass_context: bool = False
     enabled: bool = True
     description: str = ""
@@ -76,7 +76,7 @@ class JobOptions(TypedDict, total=False):
         jitter: The mean spacing of two instances' claims; 0 turns that off.
         data: What the handler finds as ``ctx.data``.
         on_crash: ``"takeover"`` by another instance, or ``"abandon"`` the run.
-        expect_within: Say so when nobody finished a slot within this time.
+        expect_within: Reserved; must be None.
         pass_context: Whether to call the handler with the context, where its signature
             doesn't tell.
         replace: Replace a job of this name instead of refusing the second.
@@ -92,7 +92,7 @@ class JobOptions(TypedDict, total=False):
     jitter: Duration
     data: Any
     on_crash: OnCrash
-    expect_within: Duration | None
+    expect_within: None
     pass_context: bool | None
     replace: bool
     enabled: bool
@@ -191,7 +191,9 @@ def check_name(name: object) -> str:
             either end.
     """
     if not isinstance(name, str):
-        raise ConfigurationError(f"job {shown(name)}: the name is not text; give the name first")
+        raise ConfigurationError(
+            f"job {shown(name)}: the name is not text; give the name first, then the schedule"
+        )
     name = str.__str__(name)
     if not name or len(name) > _LONGEST_NAME:
         raise ConfigurationError(
@@ -228,6 +230,11 @@ def check_options(name: str, options: Mapping[str, object]) -> dict[str, Any]:
 def _unknown_option(option: str) -> str:
     from difflib import get_close_matches
 
+    if option == "timezone":
+        return (
+            "unknown option 'timezone'; intervals and schedule objects have none; use cron() for"
+            " wall times"
+        )
     near = get_close_matches(option, _READERS, n=1)
     fix = f"did you mean {near[0]}?" if near else f"the options are {', '.join(_READERS)}"
     return f"unknown option {option!r}; {fix}"
@@ -246,6 +253,14 @@ def _limit(value: object, what: str) -> float | None:
             f"{what}: {shown(value)} is no time at all; give None for no limit"
         )
     return ms / 1000
+
+
+def _reserved(value: object, what: str) -> None:
+    if value is not None:
+        raise ConfigurationError(
+            f"{what}: {shown(value)} asks for word of slots that nobody finished in time, which"
+            " this version doesn't have; leave it at None"
+        )
 
 
 def _attempts(value: object, what: str) -> int:
@@ -304,7 +319,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "jitter": _seconds,
     "data": _anything,
     "on_crash": _word("takeover", "abandon"),
-    "expect_within": _limit,
+    "expect_within": _reserved,
     "pass_context": _flag_or_none,
     "replace": _flag,
     "enabled": _flag,

@@ -17,7 +17,8 @@ from ._clock import Clock
 from ._jobs_definitions import Definitions, Registry
 from ._scheduler_asking import Asking
 from ._scheduler_calling import Calling
-from ._scheduler_options import check_options, limit_seconds
+from ._scheduler_options import check_options, check_truth, limit_seconds
+from ._texts import counted
 from .errors import NotRunning
 from .events import Listeners, Listening
 from .jobs import make_defaults
@@ -129,9 +130,12 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         self._inside: set[int] = set()
         self._signals: tuple[tuple[Signals, ...], float] | None = None
         self._told_disabled = False
+        self._parent: int | None = None  # the process that started it, where that is another
 
     def __repr__(self) -> str:
-        return f"<Scheduler {self.state}, {len(self.jobs)} jobs, {self._options.backend!r}>"
+        return (
+            f"<Scheduler {self.state}, {counted(len(self.jobs), 'job')}, {self._options.backend!r}>"
+        )
 
     # --- asking ---
 
@@ -156,7 +160,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         """Return how this scheduler is doing; nothing is sent and nobody is waited for."""
         from .health import health_of
 
-        return health_of(self._life(), self._options, self._clock)
+        return health_of(self._life(), self._options, self._clock, parent=self._parent)
 
     # --- the lifecycle ---
 
@@ -175,7 +179,9 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             ServerTooOld: The store's server is older than the minimum.
             BackendError: What is stored can't be used.
             NotRunning: `stop` was called before the start was done.
+            ConfigurationError: `retry` is no bool.
         """
+        patient = check_truth(retry, "start(retry)")
         if not self._options.enabled:
             self._tell_disabled()
             return
@@ -183,7 +189,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             from . import _lifecycle_signals
 
             _lifecycle_signals.install(self._signals[0], self._life, self._signals[1])
-        while not self._started(patient=retry):
+        while not self._started(patient=patient):
             continue
 
     def stop(self, timeout: Duration | None = 30) -> None:
@@ -196,10 +202,13 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         Args:
             timeout: How long to wait for handlers; None for no limit. One that goes on
                 is left behind, and taken over when its lease has run out.
+
+        Raises:
+            ConfigurationError: The timeout is no duration.
         """
+        seconds = limit_seconds(timeout, "stop(timeout)")
         life = self._life()
         if life is not None:
-            seconds = limit_seconds(timeout, "stop(timeout)")
             life.stop(seconds, wait=get_ident() not in self._inside)
             if self._signals is not None and self._life() is None:
                 from . import _lifecycle_signals
@@ -253,7 +262,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         and a later `start` in the main thread puts them in place again.
 
         Args:
-            signals: What to listen to.
+            signals: What to listen to, at least one.
             timeout: How long handlers get; None for the scheduler's `exit_timeout`.
 
         Returns:
@@ -277,7 +286,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
     def _life(self) -> Life | None:
         life = self._lives.get(os.getpid())
         if len(self._lives) > (life is not None):
-            _lifecycle_forks.drop_foreign(self._lives, self._registry)
+            self._parent = _lifecycle_forks.drop_foreign(self._lives, self._registry)
         return life
 
     def _started(self, *, patient: bool) -> bool:
@@ -286,6 +295,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
 
         if (life := self._life()) is not None:
             return share(life, patient=patient)
+        self._parent = None
         fresh = self._new_life(patient=patient)
         life = self._lives.setdefault(fresh.pid, fresh)
         return begin(fresh, patient=patient) if life is fresh else share(life, patient=patient)

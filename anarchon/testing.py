@@ -38,6 +38,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
 def _contract(name: str) -> Any:
     """Import the contract so that its assertions tell what they compared."""
     import sys

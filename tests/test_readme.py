@@ -234,7 +234,7 @@ def test_the_questions(names, capsys):
     tour(3, names)
     said = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"success \d+", said[0])
-    assert said[1].startswith("[] Run(")
+    assert re.fullmatch(r"\[\] export @ \S+Z: success, attempt 1, \d+ ms, on \S+", said[1])
     assert said[2].count("datetime.datetime(") == 3
     assert said[3] == "True ()"
 

@@ -1,5 +1,5 @@
 """What a SQLite store needs from the operating system: a local disk, and a queue of writers."""
-# ruff: noqa: PTH112, PTH120, PTH123 (`os.path` is loaded anyway, `pathlib` would cost milliseconds at import)
+# ruff: noqa: PTH112, PTH116, PTH120, PTH123 (`os.path` is loaded anyway, `pathlib` would cost milliseconds at import)
 
 from __future__ import annotations
 
@@ -56,6 +56,17 @@ def file_system_of(path: str) -> str:
         if inside and len(point) >= longest and "-" in fields:
             found, longest = fields[fields.index("-") + 1], len(point)
     return found
+
+
+def is_missing(path: str) -> bool:
+    """Whether there is a folder for this file, but no such file in it (yet)."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return os.path.isdir(os.path.dirname(path))
+    except OSError:
+        return False  # opening it will tell
+    return False
 
 
 def is_network(file_system: str) -> bool:

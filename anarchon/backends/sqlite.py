@@ -9,7 +9,7 @@ are closed when the thread ends or the store is closed. One that failed is throw
 and so is one whose file was removed or replaced. One that came through a fork is neither
 used nor closed: SQLite forbids both.
 """
-# ruff: noqa: PTH100, PTH110 (`os.path` is loaded anyway, `pathlib` would cost milliseconds at import)
+# ruff: noqa: PTH100 (`os.path` is loaded anyway, `pathlib` would cost milliseconds at import)
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class SqliteBackend(LocalBackend):
                 return link.read(operation, self.namespace, self._now, deadline)
             return operation(MemoryRows(), self._now())
 
-        if not os.path.exists(self.database):
+        if files.is_missing(self.database):
             return operation(MemoryRows(), self._now())
         return self._once(look, None)
 

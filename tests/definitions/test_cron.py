@@ -180,7 +180,23 @@ def test_what_is_no_zone(zone):
     # BR-122
     message = refusal("0 8 * * *", zone)
     assert message.startswith("timezone: no zone ")
-    assert "install the tzdata package" in message
+    assert "install the tzdata package" in message or "did you mean" in message
+
+
+@pytest.mark.parametrize(
+    ("zone", "meant"),
+    [
+        ("europe/athens", "Europe/Athens"),
+        ("Athens", "Europe/Athens"),
+        ("new york", "America/New_York"),
+        ("Europe/Athen", "Europe/Athens"),
+        ("utc", "UTC"),
+        ("europe/berlin ", "Europe/Berlin"),
+    ],
+)
+def test_a_zone_that_is_nearly_right_is_suggested(zone, meant):
+    assert f'did you mean "{meant}"?' in refusal("0 8 * * *", zone)
+    assert "UTC" in refusal("0 8 * * *", "Nowhere/At/All")
 
 
 @pytest.mark.parametrize("zone", [None, 5, UTC, ZoneInfo("Europe/Berlin")])

@@ -109,7 +109,7 @@ def test_the_zone_is_the_schedulers_only_where_none_is_given():
         (every, ("10",), "job 'a': interval: '10' is not a duration"),
         (cron, ("0 8 * *",), "job 'a': cron expression '0 8 * *': it has 4 fields"),
         (once, (timedelta(1),), "job 'a': one-off time datetime.timedelta(days=1) counts from now"),
-        (schedule, ("10s",), "job 'a': schedule '10s' has no next_after(t)"),
+        (schedule, ("10s",), "job 'a': '10s' is no schedule; it is an interval, so use every()"),
     ],
 )
 def test_a_bad_schedule_is_refused_at_once(make, args, words):

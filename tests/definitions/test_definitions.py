@@ -69,7 +69,7 @@ def test_a_call_in_place_of_the_function_is_refused(method, args, schedule):
         ("cron", ("0 0 30 2 *",), "job 'a': cron expression '0 0 30 2 *': no date ever matches"),
         ("once", (timedelta(1),), "job 'a': one-off time datetime.timedelta(days=1) counts from"),
         ("once", ("2026-12-01T12:00",), "job 'a': one-off time '2026-12-01T12:00' has no offset"),
-        ("schedule", ("10s",), "job 'a': schedule '10s' has no next_after(t) and latest(t)"),
+        ("schedule", ("10s",), "job 'a': '10s' is no schedule; it is an interval, so use every()"),
         ("schedule", (Sunsets,), "job 'a': schedule Sunsets is a class; give an object of it"),
     ],
 )

@@ -167,18 +167,18 @@ def test_the_option_must_agree_with_the_signature(handler, with_context, words):
 @pytest.mark.parametrize(
     ("handler", "names"),
     [
-        (two, "a, b"),
-        (lambda ctx, db: None, "ctx, db"),
-        (lambda *, db: None, "db"),
-        (lambda ctx, *, db: None, "ctx, db"),
-        (Reports.sync, "self, ctx"),
-        (functools.partial(lambda a, b, c: None, 1), "b, c"),
+        (two, "arguments a, b"),
+        (lambda ctx, db: None, "arguments ctx, db"),
+        (lambda *, db: None, "argument db"),
+        (lambda ctx, *, db: None, "arguments ctx, db"),
+        (Reports.sync, "arguments self, ctx"),
+        (functools.partial(lambda a, b, c: None, 1), "arguments b, c"),
     ],
 )
 def test_more_than_the_context_is_refused(handler, names):
     # BR-089
     message = refusal(handler)
-    assert f"requires the arguments {names}, but is called with the context or with" in message
+    assert f"requires the {names}, but is called with the context or with" in message
     assert "bind them with functools.partial" in message
 
 

@@ -125,7 +125,7 @@ def test_every_option_is_kept():
         jitter=0,
         data=data,
         on_crash="abandon",
-        expect_within="5m",
+        expect_within=None,
         pass_context=None,
         replace=True,
         enabled=False,
@@ -142,7 +142,7 @@ def test_every_option_is_kept():
         "catch_up": 7200.0,
         "jitter": 0.0,
         "on_crash": "abandon",
-        "expect_within": 300.0,
+        "expect_within": None,
         "pass_context": False,
         "enabled": False,
         "description": "Copies customers.",
@@ -199,8 +199,12 @@ OPTION_REFUSALS = [
     ),
 ]
 JOB_REFUSALS = [
-    ("expect_within", 0, "expect_within: 0 is no time at all; give None for no limit"),
-    ("expect_within", "soon", "expect_within: 'soon' is not a duration; write ASCII digits"),
+    (
+        "expect_within",
+        "5m",
+        "expect_within: '5m' asks for word of slots that nobody finished in time, which this",
+    ),
+    ("timezone", "UTC", "unknown option 'timezone'; intervals and schedule objects have none"),
     ("pass_context", 1, "pass_context: 1 is not a bool; give True or False"),
     ("replace", "yes", "replace: 'yes' is not a bool; give True or False"),
     ("enabled", 0, "enabled: 0 is not a bool; give True or False"),

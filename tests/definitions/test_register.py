@@ -180,7 +180,7 @@ def test_a_class_is_not_registered():
     )
 
 
-@pytest.mark.parametrize("obj", [object(), None, 5, "reports", handler, {}, Every(10)])
+@pytest.mark.parametrize("obj", [object(), None, 5, handler, {}, Every(10)])
 def test_an_object_that_declares_nothing(obj):
     message = refusal(Host().register, obj)
     assert message.endswith(
@@ -188,6 +188,12 @@ def test_an_object_that_declares_nothing(obj):
         " anarchon"
     )
     assert message.startswith("register(")
+
+
+def test_the_name_of_a_module_is_no_module():
+    assert refusal(Host().register, "app.jobs") == (
+        "register('app.jobs'): it is text; import the module and give the module itself"
+    )
 
 
 def test_a_module_that_declares_nothing():

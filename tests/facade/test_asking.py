@@ -187,7 +187,7 @@ def test_health_and_the_log_know_of_stuck_handlers(make, caplog):
     go_on.set()
     assert health.stuck == 1
     assert not health.ok
-    assert "ignore their abort" in health.reasons[0]
+    assert "1 handler ignores its abort" in health.reasons[0]
     scheduler.stop()
     stuck = next(r.message for r in caplog.records if "keeps its thread" in r.message)
     assert "go_on.wait(20)" in stuck  # the stack says where

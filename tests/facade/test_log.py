@@ -167,7 +167,7 @@ def test_the_lines_of_the_scheduler_and_the_store():
     )
     assert "(1 job, " in lines.scheduler_started("web:1", 1, "memory", "2026a").text
     stopped = lines.scheduler_stopped("web:1", 0.0123, in_time=True)
-    assert stopped == (logging.INFO, "scheduler stopped on web:1 after 12 ms")
+    assert stopped == (logging.INFO, "scheduler stopped on web:1, in 12 ms")
     assert lines.scheduler_stopped("web:1", 30, in_time=False).level == logging.WARNING
     down = lines.store_down(OSError("refused\nsecond line"))
     assert down == (logging.WARNING, "store down: OSError: refused; trying again until it is back")
@@ -302,5 +302,5 @@ def test_the_lines_of_a_whole_run(make, caplog):
     assert texts[0].startswith("scheduler started on web:1 (1 job, store memory")
     assert texts[1].endswith("started on web:1 (attempt 1, manual)")
     assert " finished in " in texts[2]
-    assert texts[3].startswith("scheduler stopped on web:1 after ")
+    assert texts[3].startswith("scheduler stopped on web:1, in ")
     assert len(texts) == 4

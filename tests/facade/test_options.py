@@ -149,4 +149,4 @@ def test_a_scheduler_is_made_without_a_thread_or_a_connection(tmp_path):
     assert threading.active_count() == before
     assert not list(tmp_path.iterdir())
     assert scheduler.state == "idle"
-    assert repr(scheduler).startswith("<Scheduler idle, 1 jobs, <SqliteBackend")
+    assert repr(scheduler).startswith("<Scheduler idle, 1 job, <SqliteBackend")

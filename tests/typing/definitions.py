@@ -105,7 +105,7 @@ def options(host: Host) -> None:
         jitter=0,
         data={"any": object()},
         on_crash="abandon",
-        expect_within=30.5,
+        expect_within=None,
         pass_context=False,
         replace=True,
         enabled=False,
