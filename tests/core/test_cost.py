@@ -29,6 +29,8 @@ class Counter:
 
     def __enter__(self):
         self._before = sys.gettrace()
+        # From 3.12 on `settrace` asks for instructions only if some frame has asked before.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self._trace)
         return self
 
