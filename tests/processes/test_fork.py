@@ -45,7 +45,7 @@ def check_parent(fleet, parent, backup):
 def check_idle(line):
     assert line["state"] == line["health"] == "idle"
     assert line["running"] == 0
-    assert "call start() first" in line["refused"]
+    assert "was started in another process" in line["refused"]
     assert line["read"] == ["running"]
     assert line["waited"] is None
 
