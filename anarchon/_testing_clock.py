@@ -10,7 +10,6 @@ How it knows that everything has come to rest is in ``_testing_rest.py``.
 from __future__ import annotations
 
 import math
-import time
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
 from random import Random
@@ -222,7 +221,7 @@ class ManualClock(Rest, Clock):
             self._moves += 1
             member = self._members.get(current_thread())
             if member is not None:
-                member.given_up = False
+                member.forgive()
             self._lock.notify_all()
             return place
 
@@ -232,7 +231,7 @@ class ManualClock(Rest, Clock):
                 del self._places[current_thread()]
             member = self._members.get(current_thread())
             if member is not None:
-                member.busy_since = time.monotonic()
+                member.forgive()
             self._moves += 1
             self._lock.notify_all()
 

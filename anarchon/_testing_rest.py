@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from threading import Thread
 
 _LOOK_AGAIN = 0.002  # real seconds: a thread that ends doesn't say so
+# What a look costs of our patience at most: on a machine that is too busy to let us look,
+# it doesn't let the others work either.
+_LONGEST_LOOK = 0.01
 
 
 class Place:
@@ -46,8 +49,16 @@ class _Member:
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
-        self.busy_since = time.monotonic()
-        self.given_up = False
+        self.spent = 0.0  # of the patience, in real seconds
+
+    @property
+    def given_up(self) -> bool:
+        """Whether it is blocked by something else, as far as we can tell."""
+        return self.spent > self.patience
+
+    def forgive(self) -> None:
+        """Have patience again."""
+        self.spent = 0.0
 
 
 class Rest:
@@ -59,6 +70,7 @@ class Rest:
         self._places: dict[Thread, Place] = {}
         self._moves = 0
         self._round = 0
+        self._looked_at = time.monotonic()
 
     def enrol(self, thread: Thread, *, patience: float = ENGINE_PATIENCE) -> None:
         """Count a thread as busy whenever it doesn't wait here, also before its start."""
@@ -67,8 +79,7 @@ class Rest:
             self._moves += 1
             starter = self._members.get(current_thread())
             if starter is not None:  # it took its time, but goes on
-                starter.given_up = False
-                starter.busy_since = time.monotonic()
+                starter.forgive()
 
     def dismiss(self, thread: Thread) -> None:
         """Count a thread no more: it could not be started."""
@@ -81,8 +92,7 @@ class Rest:
         """Have patience again with handlers that were busy with something else."""
         with self._lock:
             for member in self._members.values():
-                member.given_up = False
-                member.busy_since = time.monotonic()
+                member.forgive()
 
     def _settle(self) -> None:
         """Wait until nobody is busy and nothing is on its way."""
@@ -96,15 +106,16 @@ class Rest:
     def _busy(self) -> bool:
         """Say whether a thread is busy that we still have patience with."""
         now = time.monotonic()
+        passed = min(now - self._looked_at, _LONGEST_LOOK)
+        self._looked_at = now
         busy = False
         for thread, member in list(self._members.items()):
             if thread.ident is None:  # about to start: its time hasn't begun
-                member.busy_since = now
                 busy = True
             elif not thread.is_alive():
                 del self._members[thread]
             elif thread not in self._places and not member.given_up:
-                member.given_up = now - member.busy_since > member.patience
+                member.spent += passed
                 busy = busy or not member.given_up
         return busy
 
