@@ -259,7 +259,7 @@ class HeldRuns:
         for held in self._runs.values():
             if held.handler == "pending":
                 yield held.start_at
-            if not held.fenced and held.record in ("open", "settling"):
+            if not held.fenced and held.record == "open":
                 yield held.deadline
             if held.handler == "live":
                 if held.abort is None and held.record == "open":

@@ -44,16 +44,12 @@ class Watch:
         "waits",
     )
 
-    def __init__(self, key: RunKey, received: float) -> None:
-        self.key = key
-        self.attempt = 0
-        self.beat = -1
+    def __init__(self, run: OpenRun, received: float) -> None:
+        self.key = run.key
+        self.attempt = run.attempt
+        self.beat = run.beat
         self.first_seen = received
-        self.ready_at = inf  # when the next attempt may be claimed
-        self.mine = False  # a win of ours whose answer was lost
-        self.waits = False  # it was handed over: nobody runs it
         self.refused: tuple[int, bool] | None = None  # what was claimed in vain, until a look
-        self.told_at = received  # when the store last spoke of it
 
     @property
     def wants(self) -> int:
@@ -69,9 +65,10 @@ class Watch:
         """Take in what the store says of the run."""
         if (run.attempt, run.beat) != (self.attempt, self.beat):
             self.attempt, self.beat, self.first_seen = run.attempt, run.beat, received
-        self.mine = run.mine and run.state == "running"
-        self.waits = run.state == "waiting"
-        self.told_at = received
+        self.waits = run.state == "waiting"  # it was handed over: nobody runs it
+        self.mine = run.mine and not self.waits  # a win of ours whose answer was lost
+        self.told_at = received  # when the store last spoke of it
+        # When the next attempt may be claimed.
         self.ready_at = self._ready_at(run, received, margin, agrees=agrees)
         if self.refused == (self.attempt, self.waits):
             self.ready_at = inf
@@ -86,7 +83,7 @@ class Watch:
         self.ready_at = inf
 
     def _ready_at(self, run: OpenRun, received: float, margin: float, *, agrees: bool) -> float:
-        if run.state == "waiting" or self.mine:
+        if self.waits or self.mine:
             return received
         lease = run.lease_ms / 1000
         late_ms = run.lease_ms - run.left_ms
@@ -122,7 +119,7 @@ class Watches:
         """Become, or stay, a backup of this run."""
         watch = self._runs.get(run.key)
         if watch is None:
-            watch = self._runs[run.key] = Watch(run.key, received)
+            watch = self._runs[run.key] = Watch(run, received)
             self._jobs.setdefault(run.key.job, set()).add(run.key)
         margin = max(run.lease_ms / 10_000, 0.25)
         watch.see(run, received, margin, agrees=agrees)
