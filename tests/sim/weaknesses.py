@@ -248,7 +248,7 @@ MUTANTS = (
         "        if not self._runs and not needed:",
         "        if False:",
         "noise",
-        ("quiet",),
+        ("quiet", "stop-bound"),
     ),
     Mutant(
         "two renewals a heartbeat",
