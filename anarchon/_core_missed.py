@@ -48,16 +48,18 @@ class Misses:
     ) -> None:
         """Close `last_ms` once `next_ms` is due; the record stands for all since `first_ms`."""
         known = self._jobs.setdefault(job, {})
-        for key, missed in list(known.items()):
-            if tries:
-                break  # it looks for a place among older slots, and is not what goes on now
-            if why == UNREACHABLE:
-                first_ms = min(first_ms, missed.first_ms)
-                self._drop([key])
-            elif missed.why == UNREACHABLE and missed.first_ms == next_ms:
-                # Its claim got no answer until now; the outage has a record already.
-                last_ms, next_ms, why = key.slot_ms, missed.wish.next_ms, UNREACHABLE
-                self._drop([key])
+        if tries:
+            pass  # it looks for a place among older slots, and is not what goes on now
+        elif why == UNREACHABLE:
+            first_ms = min([first_ms, *(missed.first_ms for missed in known.values())])
+            self._drop(list(known))
+        else:
+            for key, missed in list(known.items()):
+                if missed.why == UNREACHABLE and missed.first_ms == next_ms:
+                    # Its claim got no answer until now; the outage has a record already.
+                    last_ms, next_ms, why = key.slot_ms, missed.wish.next_ms, UNREACHABLE
+                    self._drop([key])
+                    break
         key = RunKey(job, last_ms)
         wish = SkipWish(key, next_ms, _detail(first_ms, last_ms, why))
         known[key] = Missed(wish, first_ms, why, tries)
