@@ -186,8 +186,8 @@ class Referee(Monitor):
             seen.told.add(what)
 
     def _anew(self, seen: Witnessed, job: str) -> bool:
-        """Whether a job was defined anew, so that nobody knows what was told of the old one."""
-        return seen.jobs.get(job, seen.started) > seen.started
+        """Whether a job is gone, or defined anew, so that nobody knows what was told of it."""
+        return seen.stop is not None or seen.jobs.get(job, seen.started) > seen.started
 
     # --- handlers ---
 
