@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 10  # a reply names at most so many other open runs of a job
 MOST_EARLY = 1.0  # a claim may come so long before its slot, by the store's clock
-MOST_TOLD = 20  # so many slots of a job are remembered that were told of as not run
-LONGEST_WAIT = 60.0  # what the store finds early is asked for again after that
+MOST_TOLD = 20  # so many slots of a job are remembered that were told of as closed here
+LONGEST_WAIT = 60.0  # what the store finds early waits so long at most, or is asked for again
 
 
 class Answers:
@@ -155,9 +155,10 @@ class Answers:
             job.fence_seen = max(job.fence_seen, answer.fence)
         held = self._held.won(answer, spec, wish.reason, how.sent)
         # Won before its slot by the store's clock: the worker waits the rest. That is little,
-        # or the clock stepped back after an earlier attempt, for which the slot was due.
-        wait = max(0, wish.key.slot_ms - store_ms) / 1000
-        held.start_at = how.received + (wait if wish.wants == 1 else min(wait, MOST_EARLY))
+        # or the clock stepped back since it was won first: it was due then.
+        longest = LONGEST_WAIT if wish.wants == 1 else MOST_EARLY
+        wait = min(longest, max(0, wish.key.slot_ms - store_ms) / 1000)
+        held.start_at = how.received + wait
         return held
 
     def _refused(self, wish: Wish, answer: Answer, how: Answered, now: Now) -> None:
@@ -212,13 +213,11 @@ class Answers:
         A result was told of when it was recorded, a skip when it was first answered. An
         attempt that ended without its owner's word is closed by a claim of the next one.
         """
-        if run.status == "skipped":
+        if run.status == "skipped" or wish.wants == run.attempt + 1:
             self._tell_once(run)
-        elif wish.wants == run.attempt + 1:
-            self._tell(run)
 
     def _tell_once(self, run: Run) -> None:
-        """Tell of a slot that was closed without a run, unless it was told of before."""
+        """Tell of a run that a claim or a skip has closed, unless it was told of before."""
         job = self._slots.jobs.get(run.job)
         if job is not None:
             what = (run.status, run.slot)

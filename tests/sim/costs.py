@@ -188,12 +188,13 @@ class Costs:
 
     def _claimable(self, inst: Instance, job: object, now: Now) -> bool:
         pending = job.pending
-        watched = inst.core._race.watches
+        held, watched = inst.core._held, inst.core._race.watches
+        blocked = pending is not None and pending.blocked_by
         return (
             pending is not None
             and pending.not_before <= now.mono
-            and (pending.blocked_by is None or pending.blocked_by not in watched)
-            and inst.core._held.of(pending.key) is None
+            and not (blocked and (blocked in watched or held.of(blocked)))
+            and held.of(pending.key) is None
         )
 
     def _check_bounded(self, inst: Instance) -> None:

@@ -187,7 +187,7 @@ class Referee(Monitor):
 
     def _anew(self, seen: Witnessed, job: str) -> bool:
         """Whether a job is gone, or defined anew, so that nobody knows what was told of it."""
-        return seen.stop is not None or seen.jobs.get(job, seen.started) > seen.started
+        return seen.stop is not None or seen.jobs.get(job, self.world.now) > seen.started
 
     # --- handlers ---
 
