@@ -46,3 +46,23 @@ class Door(MemoryBackend):
     def close(self):
         self.closed += 1
         super().close()
+
+
+class Blocked:
+    """A handler that stays until it may go on; `begun` says that it was called.
+
+    `health().running` counts a run a moment before its handler is called, and a handler
+    whose signal aborts in between never is.
+    """
+
+    def __init__(self):
+        self.begun = threading.Event()
+        self.go_on = threading.Event()
+
+    def __call__(self):
+        self.begun.set()
+        self.go_on.wait(20)
+
+    def wait_until_begun(self):
+        assert self.begun.wait(PATIENCE_SECONDS)
+        self.begun.clear()

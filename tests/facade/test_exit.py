@@ -141,8 +141,8 @@ def test_several_schedulers_stop_side_by_side(spawn):
         program(
             "other = Scheduler(SqliteBackend('other.db'), lease=6, exit_timeout=2)",
             "other.every('stubborn', '1h', stubborn, catch_up=0)",
-            "begin('stubborn'); other.start(); other.submit('stubborn')",
-            "while other.health().running == 0: time.sleep(0.005)",
+            "begin('stubborn'); other.start(); entered.clear()",
+            "other.submit('stubborn'); entered.wait()",
             "print(time.monotonic())",
         ).replace("exit_timeout=1", "exit_timeout=2")
     )

@@ -9,7 +9,7 @@ import pytest
 
 from anarchon import Busy, JobNotFound, MemoryBackend, NotRunning
 from anarchon.testing import FaultyBackend, ManualClock
-from tests.facade.helpers import Door, until
+from tests.facade.helpers import Blocked, Door, until
 
 
 def test_run_now_returns_the_record(make):
@@ -156,20 +156,21 @@ def test_the_timeout_and_the_limit_of_a_stop_end_the_wait(make):
     clock = ManualClock()
     scheduler = make(lease=60)
     clock.attach(scheduler)
-    go_on = threading.Event()
-    scheduler.every("job", "1h", lambda: go_on.wait(20), timeout="50s", catch_up=0)
+    blocked = Blocked()
+    scheduler.every("job", "1h", blocked, timeout="50s", catch_up=0)
     scheduler.start()
     run = scheduler.run_now("job")
+    blocked.wait_until_begun()
     assert (run.status, run.duration_ms) == ("failed", 50_000)
     assert run.error.startswith("TimeoutError")
 
     results = []
     waiting = threading.Thread(target=lambda: results.append(scheduler.run_now("job")))
     waiting.start()
-    until(lambda: scheduler.health().running == 2)
+    blocked.wait_until_begun()
     scheduler.stop(7)
     waiting.join(5)
-    go_on.set()
+    blocked.go_on.set()
     assert results[0].status == "interrupted"
     assert scheduler.state == "idle"
 

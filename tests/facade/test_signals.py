@@ -201,10 +201,10 @@ def test_two_schedulers_both_stop_before_the_process_ends(spawn, tmp_path):
             "other = Scheduler(SqliteBackend('other.db'), lease=6)",
             "@other.every('slow', '1h', catch_up=0)",
             "def slow(ctx):",
+            "    entered.set()",
             "    ctx.signal.wait(60); time.sleep(0.5); ctx.signal.raise_if_aborted()",
             "scheduler.install_signal_handlers(); other.install_signal_handlers()",
-            "other.start(); other.submit('slow')",
-            "while other.health().running == 0: time.sleep(0.005)",
+            "other.start(); other.submit('slow'); entered.wait(); entered.clear()",
             "begin()",
             "time.sleep(60)",
         )

@@ -12,21 +12,35 @@ from contextlib import suppress
 import pytest
 
 from anarchon import MemoryBackend, NotRunning
-from tests.facade.helpers import Door, until
+from tests.facade.helpers import Blocked, Door, until
 
 SOON = 1.5  # seconds: far below any stop timeout used here, which only a deadlock would use up
 
 
 @pytest.fixture
 def on_alarm():
-    """Call something in a signal handler on the main thread, after some seconds."""
+    """Call something in a signal handler on the main thread: after some seconds, or when a
+    condition holds.
+    """
     before = signal.getsignal(signal.SIGALRM)
+    watchers = []
 
-    def arm(seconds, call):
+    def arm(when, call):
         signal.signal(signal.SIGALRM, lambda *_: call())
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        if not callable(when):
+            signal.setitimer(signal.ITIMER_REAL, when)
+            return
+
+        def watch():
+            until(when)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+
+        watchers.append(threading.Thread(target=watch))
+        watchers[-1].start()
 
     yield arm
+    for watcher in watchers:
+        watcher.join()
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
@@ -224,13 +238,13 @@ def test_a_logging_handler_stops_and_is_not_waited_for(make):
 
 def test_a_stubborn_handler_is_left_at_the_timeout(make, caplog):
     scheduler = make()
-    go_on = threading.Event()
-    scheduler.every("stubborn", "1h", lambda: go_on.wait(20), catch_up=0)
+    stubborn = Blocked()
+    scheduler.every("stubborn", "1h", stubborn, catch_up=0)
     scheduler.start()
     scheduler.submit("stubborn")
-    until(lambda: scheduler.health().running == 1)
+    stubborn.wait_until_begun()
     took = timed(lambda: scheduler.stop(0.5))
-    go_on.set()
+    stubborn.go_on.set()
     assert 0.5 <= took < 0.5 + SOON
     assert scheduler.state == "idle"
     assert "left behind" in caplog.text
@@ -246,13 +260,13 @@ def test_nothing_is_sent_to_the_store_after_a_stop(make):
 
     backend = Counted()
     scheduler = make(backend)
-    go_on = threading.Event()
-    scheduler.every("stubborn", "100ms", lambda: go_on.wait(20))
+    stubborn = Blocked()
+    scheduler.every("stubborn", "100ms", stubborn)
     scheduler.start()
-    until(lambda: scheduler.health().running == 1)
+    stubborn.wait_until_begun()
     scheduler.stop(0.1)
     before = backend.calls
-    go_on.set()
+    stubborn.go_on.set()
     time.sleep(0.3)  # that nothing happens can't be waited for otherwise
     assert backend.calls == before
 
@@ -355,20 +369,20 @@ def test_a_signal_handler_stops_while_the_main_thread_holds_the_logging_lock(mak
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_what_a_signal_handler_raises_ends_only_the_waiting(make, on_alarm, error):
     scheduler = make()
-    go_on = threading.Event()
-    scheduler.every("slow", "1h", lambda: go_on.wait(20), catch_up=0)
+    slow = Blocked()
+    scheduler.every("slow", "1h", slow, catch_up=0)
     scheduler.start()
     scheduler.submit("slow")
-    until(lambda: scheduler.health().running == 1)
+    slow.wait_until_begun()
 
     def raise_it():
         raise error
 
-    on_alarm(0.1, raise_it)
+    on_alarm(lambda: scheduler.state == "stopping", raise_it)
     with pytest.raises(error):
         scheduler.stop(20)
     assert scheduler.state == "stopping"
-    go_on.set()
+    slow.go_on.set()
     until(lambda: scheduler.state == "idle")
     assert scheduler.last_run("slow").status == "success"
 
@@ -382,7 +396,7 @@ def test_an_interrupted_start_does_not_go_on_in_the_background(make, on_alarm, e
     def interrupt():
         raise error
 
-    on_alarm(0.1, interrupt)
+    on_alarm(door.opening.is_set, interrupt)
     with pytest.raises(error):
         scheduler.start()
     door.may_open.set()
