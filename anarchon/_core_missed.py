@@ -31,7 +31,7 @@ class Missed(NamedTuple):
     wish: SkipWish
     first_ms: int
     why: str
-    tries: int = 0  # how many later slots somebody else turned out to have
+    tries: int  # how many later slots somebody else turned out to have
 
 
 class Misses:
@@ -58,7 +58,6 @@ class Misses:
                 if missed.why == UNREACHABLE and missed.first_ms == next_ms:
                     # Its claim got no answer until now; the outage has a record already.
                     last_ms, next_ms, why = key.slot_ms, missed.wish.next_ms, UNREACHABLE
-                    self._drop([key])
                     break
         key = RunKey(job, last_ms)
         wish = SkipWish(key, next_ms, _detail(first_ms, last_ms, why))

@@ -62,7 +62,7 @@ class Slots:
 
     # --- jobs ---
 
-    def add(self, spec: JobSpec, now: Now) -> JobSlots:
+    def add(self, spec: JobSpec, now: Now) -> None:
         """Add a job, or put a new definition in the place of the old one."""
         old = self.jobs.get(spec.name)
         self.remove(spec.name)
@@ -72,7 +72,6 @@ class Slots:
         self._plan_from(job, now)
         if self._recover:
             self.catch_up(job, now)
-        return job
 
     def remove(self, name: str) -> bool:
         """Stop scheduling a job."""

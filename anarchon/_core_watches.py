@@ -87,9 +87,9 @@ class Watch:
             return received
         lease = run.lease_ms / 1000
         late_ms = run.lease_ms - run.left_ms
-        if 0 <= late_ms < 1.5 * run.heartbeat_ms and run.left_ms > 0:
-            return inf  # it is renewed in time; when that ends, a look says so
         if run.left_ms > 0:
+            if 0 <= late_ms < 1.5 * run.heartbeat_ms:
+                return inf  # it is renewed in time; when that ends, a look says so
             # Its lease still runs by the store's clock. Unchanged for a whole lease by
             # ours it has ended all the same: the store's clock may have stepped back.
             return self.first_seen + lease + JUST_AFTER

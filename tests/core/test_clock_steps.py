@@ -44,6 +44,16 @@ def test_a_small_step_back_claims_no_slot_twice(step):
     assert claims(story) == [10, 20]
 
 
+@pytest.mark.parametrize(("step", "again"), [(-1.0, False), (-1.001, True)])
+def test_a_step_back_by_more_than_a_second_asks_for_every_slot_anew(step, again):
+    story = Story(job())
+    story.go(10)
+    story.until(Claim)
+    story.claimed(closed())
+    story.step_wall(step)
+    assert story.core._race.slots.jobs["sync"].next_ms == ms(10 if again else 20)
+
+
 def test_a_small_step_back_right_at_a_slot_leaves_it_pending():
     story = Story(job())
     story.go(10)

@@ -13,6 +13,7 @@ from tests.core.harness import Story
 from tests.core.words import (
     ME,
     closed,
+    early,
     free,
     handed_over,
     held,
@@ -84,6 +85,33 @@ def test_what_is_left_is_told_of_once():
     assert story.is_stopped()
     assert [note[0] for note in story.notes()] == ["left"]
     assert [seen.event for seen in story.events()] == ["failure"]
+
+
+def test_a_missed_slot_is_not_closed_any_more():
+    story = Story(job())
+    story.jump(30)
+    story.until(Skip)
+    story.stop()
+    story.fail()
+    assert story.is_stopped()
+    assert story.lane is None
+
+
+def test_a_schedule_that_fails_is_not_tried_any_more():
+    class Broken:
+        def next_after_ms(self, t_ms):
+            raise ValueError("bad")
+
+        latest_ms = next_after_ms
+
+    story = Story(job("broken", schedule=Broken()), job("a", schedule_at=10))
+    run = story.win("a", slot=10)
+    story.stop(300)
+    for _ in range(4):
+        story.until_keeper(Renew)
+        story.renewed()
+    assert story.wakeup() == pytest.approx(60.01)
+    story.returns(run)
 
 
 # --- outages ----------------------------------------------------------------------
@@ -349,3 +377,28 @@ def test_a_manual_run_has_no_fence_after_a_renewal_either():
 def test_what_there_may_be_many_of_is_small(kept):
     assert "__slots__" in vars(kept)
     assert "__dict__" not in dir(kept)
+
+
+def test_a_claim_of_mine_that_was_answered_otherwise_waits_for_a_look():
+    """The store lost the record, and finds the slot early now."""
+    story = Story(job(every=600))
+    story.back_up(slot=600)
+    story.until(Look)
+    story.looked(running(key("sync", 600), attempt=1, left=25, by=ME))
+    story.until(Claim)
+    story.claimed(early(2))
+    at = story.t
+    story.until(Look)
+    assert story.t - at > 5
+    assert len(story.all(Claim)) == 2
+
+
+def test_a_dead_run_that_a_look_no_longer_lists_is_not_claimed():
+    story = Story(job(every=600))
+    story.back_up(slot=600)
+    story.until(Look)
+    story.looked(running(key("sync", 600), left=-1), agrees=False)
+    while story.t < 640:
+        story.until(Look)
+        story.looked(others=1)
+    assert len(story.all(Claim)) == 1

@@ -239,3 +239,47 @@ def test_a_removed_job_that_is_added_again_begins_anew():
     story.go(40)
     story.until(Claim)
     assert claimed_slots(story) == [("sync", 40, "scheduled")]
+
+
+def test_a_pending_slot_of_a_job_that_is_replaced_is_the_old_ones():
+    story = Story(job())
+    story.go(10)
+    story.core.add(job(every=25), story.now)
+    story.tick()
+    story.nothing_open()
+    story.go(24)
+    assert not story.all(Claim)
+
+
+def test_a_removed_job_is_not_closed_as_missed_again():
+    story = Story(job())
+    story.jump(30)
+    story.until(Skip)
+    assert story.core.remove("sync") is True
+    story.fail()
+    assert story.lane is None
+    assert story.core.remove("sync") is False
+    assert story.core._race.slots.settle(key("sync", 30)) is False
+
+
+def test_schedules_that_fail_are_tried_again_each_in_its_own_time():
+    first, second = Moody(ValueError("bad")), Moody(ValueError("bad"))
+    story = Story(job("first", schedule=first))
+    story.go(30)
+    story.core.add(job("second", schedule=second), story.now)
+    story.tick()
+    story.nothing_open()
+    tried = []
+    for _ in range(4):
+        before = (first.asked, second.asked)
+        story.go(story.wakeup())
+        tried.append((round(story.t), first.asked - before[0], second.asked - before[1]))
+    assert tried == [(60, 1, 0), (90, 0, 1), (120, 1, 0), (150, 0, 1)]
+    first.error = None
+    story.go(180)
+    story.chance.share = 0
+    for slot in (190, 200, 210):
+        before = second.asked
+        story.go(slot)
+        story.claimed(closed())
+    assert second.asked == before + 1

@@ -12,7 +12,7 @@ from anarchon._core_missed import UNREACHABLE, Misses
 from anarchon._core_watches import Watches
 from anarchon._messages import Now, Settings
 from anarchon._states import HandlerState, RecordState
-from anarchon._values import Lease, SkipWish
+from anarchon._values import Lease, Looked, SkipWish
 from tests.core.stage import Chance
 from tests.core.words import ME, handed_over, job, key, ms, running
 
@@ -117,6 +117,66 @@ def test_the_oldest_run_is_claimed_first():
         watches.see(handed_over(key("sync", slot)), 100.0 + slot, agrees=True)
     assert [w.key for w in watches.ready(125.0)] == [key("sync", 10), key("sync", 20)]
     assert sorted(watches.wakeups()) == [110.0, 120.0, 130.0]
+
+
+def test_only_a_lease_end_that_lies_ahead_is_looked_at():
+    watches = Watches(SETTINGS, Chance())
+    watches.see(running(RUN, left=0), 100.0, agrees=True)
+    watches.see(handed_over(key("sync", 20)), 100.0, agrees=True)
+    assert watches.look_due() == inf
+    watches.see(running(RUN, left=0.001), 100.0, agrees=True)
+    assert watches.look_due() == pytest.approx(100.003)
+
+
+def looked(*wrong: OpenRun, others: int) -> Looked:
+    return Looked(wrong, others, None, 0)
+
+
+@pytest.mark.parametrize(("known_by", "forgotten"), [(99.9, False), (100.0, True), (101.0, True)])
+def test_what_was_heard_of_after_a_question_was_sent_is_not_undone_by_its_answer(
+    known_by, forgotten
+):
+    for answer in ("claim", "look with none", "look with some"):
+        watches = Watches(SETTINGS, Chance())
+        seen = watches.see(handed_over(RUN), 100.0, agrees=True)
+        if answer == "claim":
+            watches.forget_job("sync", known_by=known_by)
+        else:
+            watches.looked(looked(others=int(answer.endswith("some"))), known_by, 200.0)
+        if answer.endswith("some"):
+            assert seen.ready_at == (inf if forgotten else 100.0)
+        else:
+            assert (RUN in watches) != forgotten
+
+
+def test_a_run_that_is_named_is_kept():
+    watches = Watches(SETTINGS, Chance())
+    for slot in (10, 20):
+        watches.see(handed_over(key("sync", slot)), 100.0, agrees=True)
+    watches.forget_job("sync", except_for=[RUN], known_by=100.0)
+    assert RUN in watches
+    assert len(watches) == 1
+    watches.forget_job("sync")
+    watches.forget_job("sync")
+    assert watches.jobs() == ()
+
+
+def test_a_win_of_mine_that_a_look_lists_stays_though_nobody_else_has_a_run():
+    watches = Watches(SETTINGS, Chance())
+    mine = running(RUN, left=14, by=ME)
+    first = watches.see(mine, 100.0, agrees=True)
+    watches.looked(looked(mine, others=0), 105.0, 106.0)
+    assert watches.see(mine, 106.0, agrees=True) is first
+
+
+def test_after_a_stop_there_is_nothing_to_look_at():
+    watches = Watches(SETTINGS, Chance())
+    watches.see(running(RUN, left=20), 100.0, agrees=True)
+    watches.plan(100.0, needed=False)
+    assert watches.jobs() == ("sync",)
+    assert watches.look_due() < inf
+    watches.clear()
+    assert (watches.jobs(), watches.look_due(), len(watches)) == ((), inf, 0)
 
 
 # --- held -------------------------------------------------------------------------
