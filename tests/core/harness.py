@@ -4,10 +4,10 @@ Time is counted in seconds from `T0`, slots as well: slot 10 of a job is ten sec
 the story begins. `Story.go` moves through every wake-up that the core asks for, and checks
 that it asked for all of them: at the instant reached nothing more may have become due.
 
-Branch coverage from this folder alone (100 % of `_core.py` and `_states.py`):
+Branch coverage from this folder alone (100 % of `_core.py` and `_states.py` at least):
 
     python -m coverage run --branch --source=anarchon -m pytest tests/core -q -p no:cacheprovider
-    python -m coverage report -m --include='anarchon/_core.py,anarchon/_states.py,...'
+    python -m coverage report -m --include='anarchon/_core*.py,anarchon/_states.py'
 """
 
 from __future__ import annotations
