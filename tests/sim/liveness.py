@@ -176,17 +176,20 @@ class Liveness:
             seen.reached + min(5.0, settings.heartbeat / 2),
             seen.free,
             self._known(truth, seen),
+            self._referee.ended_at.get(truth.key, -inf),  # until then its handler may live here
             self.unpaused.get(job, -inf),
         )
         beats = 2.0
         start = 2 * settings.heartbeat
         if truth.state == "running" and not steady:
             beats = 3.0
-            start = settings.lease - settings.margin + settings.heartbeat
+            lease = truth.terms.lease_ms / 1000  # that of the owner, whose settings may differ
+            start = lease - max(lease / 10, 0.25) + settings.heartbeat
             start = max(start, beats * settings.heartbeat)
         bound = max(since + beats * settings.heartbeat, good + start)
         if not steady:
-            bound = max(bound, self._ledger.stepped_at + settings.lease + 3 * settings.heartbeat)
+            lease = max(settings.lease, truth.terms.lease_ms / 1000)
+            bound = max(bound, self._ledger.stepped_at + lease + 3 * settings.heartbeat)
         late = self._world.now - bound - SLACK - TRIPS * seen.inst.host.trip
         if late > 0:
             name = "hand-over-bound" if truth.state == "waiting" else "crash-bound"
@@ -197,5 +200,7 @@ class Liveness:
         """Return since when this instance must know of the run, told or not."""
         told = truth.known.get(seen.inst.token, inf)
         dues = self.dues.get(truth.key.job, [])
-        second = bisect_left(dues, truth.opened) + 1
+        # A schedule that raised has no slots, and so no claims whose answers name the run.
+        since = max(truth.opened, self.doubtful.get(truth.key.job, -inf))
+        second = bisect_left(dues, since) + 1
         return min(told, dues[second] + SKIPPED if second < len(dues) else inf)
