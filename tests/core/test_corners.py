@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon._core_held import Held
-from anarchon._core_slots import JobSlots, Pending
-from anarchon._core_watches import Watch
 from anarchon._messages import Claim, Emit, Finish, Look, Release, Renew, Return, Skip
 from anarchon._values import Claims, Recorded
 from tests.core.harness import Story
@@ -371,12 +368,6 @@ def test_a_manual_run_has_no_fence_after_a_renewal_either():
     story.renewed()
     story.fail_renewals_until(100)
     assert story.aborted() == []
-
-
-@pytest.mark.parametrize("kept", [Watch, JobSlots, Pending, Held])
-def test_what_there_may_be_many_of_is_small(kept):
-    assert "__slots__" in vars(kept)
-    assert "__dict__" not in dir(kept)
 
 
 def test_a_claim_of_mine_that_was_answered_otherwise_waits_for_a_look():

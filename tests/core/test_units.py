@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from anarchon._core_held import Held, HeldRuns
+from anarchon._core_jobs import JobSlots, Pending
 from anarchon._core_missed import UNREACHABLE, Misses
-from anarchon._core_watches import Watches
+from anarchon._core_watches import Watch, Watches
 from anarchon._messages import Now, Settings
 from anarchon._states import HandlerState, RecordState
 from anarchon._values import Lease, Looked, SkipWish
@@ -379,3 +380,9 @@ def test_a_slot_that_was_settled_before_its_time_is_not_ready():
     assert missed.ready(9) == ()
     missed.collect(at(30))
     assert missed.ready(9) == (wish(10, 30),)
+
+
+@pytest.mark.parametrize("kept", [Watch, JobSlots, Pending, Held])
+def test_what_there_may_be_many_of_is_small(kept):
+    assert "__slots__" in vars(kept)
+    assert "__dict__" not in dir(kept)

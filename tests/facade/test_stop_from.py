@@ -19,9 +19,7 @@ SOON = 1.5  # seconds: far below any stop timeout used here, which only a deadlo
 
 @pytest.fixture
 def on_alarm():
-    """Call something in a signal handler on the main thread: after some seconds, or when a
-    condition holds.
-    """
+    """Call something in a signal handler on the main thread, after seconds or a condition."""
     before = signal.getsignal(signal.SIGALRM)
     watchers = []
 
@@ -35,12 +33,11 @@ def on_alarm():
             until(when)
             signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
 
-        watchers.append(threading.Thread(target=watch))
-        watchers[-1].start()
+        watchers.append(watcher := threading.Thread(target=watch))
+        watcher.start()
 
     yield arm
-    for watcher in watchers:
-        watcher.join()
+    [watcher.join() for watcher in watchers]
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
@@ -65,8 +62,7 @@ def test_a_handler_stops_and_is_not_waited_for(make):
 
     def stopper():
         seen["took"] = timed(lambda: scheduler.stop(20))
-        seen["state"] = scheduler.state
-        seen["other"] = scheduler.last_run("other").status
+        seen["state"], seen["other"] = scheduler.state, scheduler.last_run("other").status
 
     scheduler.every("other", "1h", wait_for_abort, catch_up=0)
     scheduler.every("stopper", "1h", stopper, catch_up=0)
