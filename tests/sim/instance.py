@@ -33,6 +33,7 @@ from anarchon._messages import (
     Tick,
     Unfinished,
 )
+from anarchon._testing_claim_only import ClaimOnly
 from anarchon._threads_lanes import Lane
 from anarchon._values import Owner
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from .fleet import Fleet
     from .world import Host
 
+LOST_AFTER = 60.0  # without leases: longer than any handler takes
 LONGEST_WAIT = 60.0  # the engine looks at the wall clock at least so often
 CALLS = (Claim, Finish, Release, Skip, Unfinished, RecordManual, Renew, Look)
 
@@ -100,7 +102,10 @@ class Instance:
         self.core = Core(settings, Random(f"{fleet.world.seed}/{name}"))
         self.clock = StoreClock(settings, steady=fleet.store.steady)
         lease_ms, nobody = round(settings.lease * 1000), None
-        self.lane = Lane(fleet.store.backend, Owner(self.token, name), lease_ms, nobody, nobody)
+        backend = fleet.store.backend
+        if not settings.leases:
+            backend = ClaimOnly(backend, lost_after=LOST_AFTER)
+        self.lane = Lane(backend, Owner(self.token, name), lease_ms, nobody, nobody)
         self.alive = True
         self.frozen = False
         self.stopped = False
@@ -271,7 +276,7 @@ class Instance:
             if waited_for:
                 self.world.at(gives_up, self._failed, call)
             return
-        answer = store.execute(self.lane, call, pace)
+        answer = store.execute(self.lane, call, pace, old=not waited_for)
         wins = 0
         if isinstance(call, Claim):
             wins = sum(type(one).__name__ == "Won" for one in answer.answers)

@@ -57,7 +57,8 @@ class Liveness:
             self._walk(job)
         for truth in list(self._ledger.open.values()):
             self._ledger.last_open[truth.key.job] = self._world.now
-            self._check_run(truth)
+            if self._referee.leases:
+                self._check_run(truth)
         self._slots = [slot for slot in self._slots if not self._settled(slot)]
 
     def forget_slots(self) -> None:
@@ -117,6 +118,8 @@ class Liveness:
         """Return by how much this instance is late to see the slot decided."""
         base = self._base(seen, slot.job)
         catch_up = self.jobs[slot.job].catch_up
+        if not self._referee.leases and slot.due <= base:
+            return -inf  # nothing is caught up without leases
         if slot.next_due <= base + NEAR or (slot.due <= base and base - slot.due >= catch_up - 0.5):
             return -inf  # passed before this instance was there
         if catch_up == 0 and abs(slot.due - seen.jobs[slot.job]) < NEAR:
