@@ -76,17 +76,21 @@ def read_until(process: subprocess.Popen[str], pattern: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def shows(tmp_path_factory):
-    """Run three shows beside each other: a whole one, and two in which something is missing."""
+    """Run a whole show alone, and then two in which something is missing beside each other."""
     options = {
         "whole": ["--keep"],
         "no_release": ["--backend", "broken_backends:no_release"],
         "no_takeover": ["--backend", "broken_backends:no_takeover"],
     }
     folders = {name: tmp_path_factory.mktemp(name) for name in options}
-    running = {name: start(folders[name], *options[name]) for name in options}
+    running = {"whole": start(folders["whole"], *options["whole"])}
     done = {}
     try:
-        for name, process in running.items():
+        for name in options:
+            if name not in running:
+                rest = [other for other in options if other not in running]
+                running |= {other: start(folders[other], *options[other]) for other in rest}
+            process = running[name]
             text, _ = process.communicate(timeout=LIMIT_SECONDS)
             left = sorted(path.name for path in folders[name].rglob("*"))
             done[name] = Shown(process.returncode, text, left)
@@ -125,8 +129,9 @@ def test_every_slot_of_the_quick_job_ran_exactly_once(shows):
     slots, once = re.search(
         r"sync: (\d+) slots, (\d+) completed exactly once", shows["whole"].text
     ).groups()
-    # The killed process may have been in the middle of one, which was then run again.
-    assert int(slots) - 1 <= int(once) <= int(slots)
+    # The process that was stopped and the one that was killed may each have been in the middle
+    # of one; until its lease ended, the slot after that was skipped.
+    assert int(slots) - 3 <= int(once) <= int(slots)
     assert int(slots) >= 10
 
 
@@ -145,7 +150,7 @@ def test_without_a_handover_the_demo_fails_and_says_so(shows):
 def test_without_a_takeover_the_demo_fails_and_says_so(shows):
     show = shows["no_takeover"]
     assert show.status == 1, show.text
-    assert "Not seen as promised: takeover." in show.text
+    assert re.search(r"Not seen as promised: (hand-over and )?takeover\.", show.text)
     assert "and no other instance went on with the run" in joined(show.text)
 
 
