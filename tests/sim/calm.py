@@ -117,9 +117,9 @@ class Calm:
     def settle_in(self, ticks: int) -> Calm:
         """Let instances hear of each other and the start be over; count from here on.
 
-        Ends in the middle between two ticks.
+        Ends a second before a tick, when all work of the last one is done.
         """
-        self.run(ticks * PERIOD_MS / 1000 + PERIOD_MS / 2000)
+        self.run((ticks + 1) * PERIOD_MS / 1000 - 1.0)
         self.count_from_here()
         return self
 

@@ -202,7 +202,7 @@ class Costs:
         seen = self._referee.seen[inst.token]
         open_here = sum(truth.key.job in seen.jobs for truth in self._referee.ledger.open.values())
         # Heaps and lists may keep a few dozen entries that are out of date.
-        most = 400 + 150 * len(seen.jobs) + 40 * (len(inst.core._held) + open_here)
+        most = 600 + 150 * len(seen.jobs) + 40 * (len(inst.core._held) + open_here)
         size = size_of(inst.core)
         if size > most:
             self._fail("bounded", f"{inst} keeps {size} things, at most {most} make sense")
