@@ -162,9 +162,7 @@ class Slots:
 
     def _miss_before(self, missed: Missed, end_ms: int, now: Now) -> None:
         """Let a record end before this slot, if anything is left of what it stands for."""
-        job = self.jobs.get(missed.wish.key.job)
-        if job is None or missed.first_ms >= end_ms:
-            return
+        job = self.jobs[missed.wish.key.job]
         last = self.schedules.latest(job, end_ms - 1, now)
         if last is not None and last >= missed.first_ms:
             name, tries = job.spec.name, missed.tries + 1
@@ -176,20 +174,20 @@ class Slots:
 
     def _due(self, job: JobSlots, slot_ms: int, now: Now, blame: str) -> None:
         """Slot `slot_ms` is due; when more have passed, only the latest counts."""
-        undecided = job.pending is not None and job.pending.key not in self.in_flight
-        first_missed = job.pending.key.slot_ms if job.pending and undecided else None
-        last_missed = first_missed
+        missed: tuple[int, int] | None = None  # the first and the last
+        if job.pending is not None and job.pending.key not in self.in_flight:
+            missed = (job.pending.key.slot_ms, job.pending.key.slot_ms)
         following = self.schedules.next_after(job, slot_ms, now)
         if following is not None and following <= now.wall_ms:
             latest = self.schedules.latest(job, now.wall_ms, now)
             if latest is not None and latest > slot_ms:
-                first_missed = slot_ms if first_missed is None else first_missed
+                first_ms = slot_ms if missed is None else missed[0]
                 previous = self.schedules.latest(job, latest - 1, now)
-                last_missed = slot_ms if previous is None else previous
+                missed = (first_ms, slot_ms if previous is None else previous)
                 slot_ms = latest
             following = self.schedules.next_after(job, now.wall_ms, now)
-        if first_missed is not None and last_missed is not None:
-            self.missed.add(job.spec.name, first_missed, last_missed, slot_ms, blame)
+        if missed is not None:
+            self.missed.add(job.spec.name, *missed, slot_ms, blame)
         self._forget_pending(job)
         self._push(job, following)
         late_ms = now.wall_ms - slot_ms

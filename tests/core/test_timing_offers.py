@@ -236,7 +236,9 @@ def test_a_year_of_failures_overflows_nothing():
     assert 2.5 <= gate.until <= 5.0
 
 
-@pytest.mark.parametrize(("heartbeat", "calls", "renewals"), [(10, 5.0, 1.0), (4, 2.0, 0.4)])
+@pytest.mark.parametrize(
+    ("heartbeat", "calls", "renewals"), [(20, 5.0, 2.0), (10, 5.0, 1.0), (4, 2.0, 0.4)]
+)
 def test_the_caps(heartbeat, calls, renewals):
     story = Story(lease=3 * heartbeat, heartbeat=heartbeat)
     assert story.core._calls.outage.calls._cap == calls
