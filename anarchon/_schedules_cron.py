@@ -75,10 +75,19 @@ _DayRule: TypeAlias = Callable[[int, int], int]
 
 
 class Days(NamedTuple):
-    """A restricted day field. `plain` are its numbers, if numbers alone say it."""
+    """A restricted day field: which days it names in each kind of month.
 
-    plain: tuple[int, ...] | None
+    It says so by numbers and by special elements, in capitals (``LW``, ``MON#1``).
+    """
+
+    numbers: tuple[int, ...]
+    specials: tuple[str, ...]
     by_shape: Mapping[Shape, frozenset[int]]
+
+    @property
+    def plain(self) -> tuple[int, ...] | None:
+        """The numbers, if they alone say it."""
+        return None if self.specials else self.numbers
 
 
 class Fields(NamedTuple):
@@ -222,23 +231,23 @@ def _days(field: _Field, text: str, special: Callable[[str], _DayRule | None]) -
     if text in ("*", "?"):
         return None
     numbers: set[int] = set()
-    rules: list[_DayRule] = []
+    rules: dict[str, _DayRule] = {}
     for element in text.split(","):
         rule = special(element)
         if rule is None:
             numbers.update(_element(field, element))
         else:
-            rules.append(rule)
+            rules[element] = rule
     by_shape = {
         (first, last): frozenset(
             day
             for day in range(1, last + 1)
             if (day if field is _DAY else (first + day - 1) % 7) in numbers
-            or any(rule(first, last) == day for rule in rules)
+            or any(rule(first, last) == day for rule in rules.values())
         )
         for first, last in _SHAPES
     }
-    return Days(None if rules else tuple(sorted(numbers)), by_shape)
+    return Days(tuple(sorted(numbers)), tuple(rules), by_shape)
 
 
 def _day_rule(element: str) -> _DayRule | None:

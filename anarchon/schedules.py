@@ -61,6 +61,10 @@ class _Slots(ABC):
         """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
 
     @abstractmethod
+    def describe(self) -> str:
+        """Return one line of plain English that says when the slots are."""
+
+    @abstractmethod
     def _value(self) -> tuple[object, ...]:
         """Return what two equal schedules have in common."""
 
@@ -139,6 +143,10 @@ class Every(_Slots):
         """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
         return t_ms // self._period_ms * self._period_ms
 
+    def describe(self) -> str:
+        """Return the period in words: ``every 1h30m``."""
+        return f"every {duration_text(self._period_ms)}"
+
     def _value(self) -> tuple[object, ...]:
         return (self._period_ms,)
 
@@ -196,6 +204,16 @@ class Cron(_Slots):
         """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
         return self._source.latest_ms(t_ms)
 
+    def describe(self) -> str:
+        """Return the expression in English, with the zone unless it is UTC.
+
+        Raises:
+            ImportError: The extra ``anarchon[describe]`` is not installed.
+        """
+        from ._schedules_words import cron_words
+
+        return cron_words(self._expression, self._timezone)
+
     def _value(self) -> tuple[object, ...]:
         return self._expression, self._timezone
 
@@ -238,13 +256,20 @@ class Once(_Slots):
         """Return the slot if it is at or before `t_ms`, in milliseconds since 1970 UTC."""
         return self._slot_ms if self._slot_ms <= t_ms else None
 
+    def describe(self) -> str:
+        """Return the slot in words: ``once at 2026-12-01T09:00:00Z``."""
+        is_whole_second = self._slot_ms % 1000 == 0
+        return f"once at {self._text('seconds' if is_whole_second else 'milliseconds')}"
+
+    def _text(self, precision: str) -> str:
+        return instant(self._slot_ms).isoformat(timespec=precision).replace("+00:00", "Z")
+
     def _value(self) -> tuple[object, ...]:
         return (self._slot_ms,)
 
     def __repr__(self) -> str:
         """Return the call that makes this schedule, with the instant in UTC."""
-        text = instant(self._slot_ms).isoformat(timespec="milliseconds")
-        return f"Once({text.replace('+00:00', 'Z')!r})"
+        return f"Once({self._text('milliseconds')!r})"
 
 
 class _Adapted:
