@@ -28,7 +28,6 @@ CASES = 88
 LATER = {
     "the command line",
     "the dashboard",
-    "documentation",
     "embedding helpers",
     "fenced commits and checkpoints",
     "fleet commands and answers",

@@ -247,10 +247,12 @@ def test_the_class(names):
 def test_what_is_around(names):
     tour(5, names)
     names["scheduler"].every("job", "1h", lambda: None, catch_up=0)
+    names["scheduler"].every("bad", "1h", lambda: 1 / 0, catch_up=0)
     with names["scheduler"]:
         assert names["scheduler"].run_now("job").status == "success"
+        assert names["scheduler"].run_now("bad").status == "failed"
         files = {path.name for path in Path.cwd().iterdir()}
-    assert names["db"].closed == 1
+    assert names["db"].closed == 2
     assert files == {"jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-queue"}
 
 

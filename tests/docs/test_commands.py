@@ -1,0 +1,75 @@
+"""The commands on the pages exist, and so do the files and options that they name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from packaging.requirements import Requirement
+
+from anarchon.cli import make_parser
+from tests.docs.pages import PAGES, ROOT, blocks, environment, said_lines
+
+COMMANDS = [
+    (page, line) for page in PAGES for block in blocks(page, "console")
+    for line in block.text.splitlines()
+]  # fmt: skip
+SAVED = {block.file for page in PAGES for block in blocks(page) if block.file}
+
+
+def install(_page, what):
+    if what == ".":
+        return (ROOT / "pyproject.toml").exists()
+    return bool(Requirement(what).specifier)
+
+
+def program(_page, name):
+    return name in SAVED
+
+
+def kill(page, pid):
+    """A process that the page has shown."""
+    return any(f":{pid} " in line for line in said_lines(page))
+
+
+def ours(_page, words):
+    return make_parser().parse_args(words.split()) is not None
+
+
+KNOWN = [
+    (re.compile(r"\$ python -m pip install (\S+)"), install),
+    (re.compile(r"\$ (?:PYTHONTZPATH= )?python (\w+\.py)"), program),
+    (re.compile(r"\$ kill -9 (\d+)"), kill),
+    (re.compile(r"\$ anarchon (.+)"), ours),
+]
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_a_command_is_there(page, command):
+    if not command.startswith("$ "):
+        pytest.fail(f"{page}: {command!r} is no command; what it prints stands in a block of text")
+    [(check, argument)] = [
+        (check, match[1]) for form, check in KNOWN if (match := form.fullmatch(command))
+    ]
+    assert check(page, argument)
+
+
+def test_with_an_empty_variable_python_reads_the_package_alone(tmp_path):
+    program = "from anarchon._tzdata import tzdata_version; print(tzdata_version())"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment(PYTHONTZPATH=""),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    import tzdata
+
+    assert done.stdout.strip() == tzdata.IANA_VERSION
+    # 2025b is called 2025.2 where packages are numbered.
+    year, _, number = version("tzdata").partition(".")
+    assert f"{year}{chr(ord('a') + int(number.partition('.')[0]) - 1)}" == tzdata.IANA_VERSION

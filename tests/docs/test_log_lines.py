@@ -1,0 +1,54 @@
+"""The log lines on the pages are real."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from anarchon import Scheduler, SqliteBackend
+from anarchon.testing import ManualClock
+from tests.docs.pages import DATED, PAGES, blocks, said_lines, shape
+
+
+def test_text_is_log_lines_and_each_is_compared_with_real_ones():
+    """In tests/docs/test_quick_start.py, and below."""
+    assert {page for page in PAGES if blocks(page, "text")} == {"quick-start.md", "schedules.md"}
+    lines = [line for page in PAGES for line in said_lines(page)]
+    assert [line for line in lines if not line.startswith("[anarchon] ")] == []
+
+
+@pytest.mark.parametrize("page", ["quick-start.md", "schedules.md"])
+def test_moments_are_dates(page):
+    for moment in DATED.findall("\n".join(said_lines(page))):
+        assert datetime.fromisoformat(moment).utcoffset() is not None
+
+
+class Broken:
+    """A schedule that raises until it is mended."""
+
+    mended = False
+
+    def next_after(self, t):
+        return t.replace(year=2027) if self.mended else 1 / 0
+
+    def latest(self, t):
+        return None if self.mended else 1 / 0
+
+
+def test_a_schedule_that_raises_is_told_of_once_and_asked_again(tmp_path, monkeypatch, caplog):
+    clock, broken, ran = ManualClock(), Broken(), []
+    scheduler = Scheduler(SqliteBackend(tmp_path / "jobs.db"), catch_up=0)
+    clock.attach(scheduler)
+    scheduler.schedule("release", broken, lambda: None)
+    scheduler.every("other", "10s", lambda: ran.append(clock.now()))
+    caplog.set_level("INFO", "anarchon")
+    with scheduler:
+        clock.advance("10m")
+        assert len(ran) == 60
+        broken.mended = True
+        clock.advance("1m")
+    real = [shape(f"[anarchon] {record.getMessage()}") for record in caplog.records]
+    shown = [shape(line) for line in said_lines("schedules.md")]
+    assert [line for line in shown if line not in real] == []
+    assert sum("suspended" in line for line in real) == 1

@@ -1,0 +1,159 @@
+"""Every program on the pages runs, and every session prints what the page shows.
+
+Each page is run from top to bottom, in one namespace and in an empty folder. Its schedulers
+are on a manual clock: nothing is due by accident, and waits take no time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import sqlite3
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import anarchon
+from anarchon import Scheduler
+from anarchon.testing import ManualClock
+from tests.docs.pages import PAGES, blocks
+
+if TYPE_CHECKING:
+    from tests.docs.pages import Block
+
+KNOWN = {"python", "pycon", "console", "text", "{toctree}", "{eval-rst}"}
+# Each block that can't be run: its page and its reason. A new one needs a good one.
+NOT_RUN: list[tuple[str, str]] = []
+
+
+@pytest.fixture
+def run_page(tmp_path, monkeypatch):
+    """Return a function that runs a page and returns its names, and the schedulers it made."""
+    monkeypatch.chdir(tmp_path)
+    clock, made = ManualClock(), []
+
+    class OnManualClock(Scheduler):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            clock.attach(self)
+            made.append(self)
+
+    monkeypatch.setattr(anarchon, "Scheduler", OnManualClock)
+    names: dict = {"__name__": "a page"}
+
+    def run(page: str) -> SimpleNamespace:
+        for block in blocks(page, "python", "pycon"):
+            if block.file is None and block.not_run is None:
+                run_block(block, names)
+        return SimpleNamespace(names=names, schedulers=made, clock=clock)
+
+    yield run
+    for scheduler in made:
+        scheduler.stop(2)
+    for value in names.values():
+        if isinstance(value, sqlite3.Connection):
+            value.close()
+
+
+def run_block(block: Block, names: dict) -> None:
+    if block.language == "python":
+        # The blank lines make a traceback show the line of the page.
+        code = compile("\n" * block.line + block.text, block.page, "exec")
+        exec(code, names)
+        return
+    name = f"{block.page}, line {block.line}"
+    session = doctest.DocTestParser().get_doctest(block.text, names, name, block.page, block.line)
+    said: list[str] = []
+    session.globs = names  # not the copy that it makes
+    result = doctest.DocTestRunner().run(session, out=said.append, clear_globs=False)
+    assert result.attempted, f"{name} has no prompt"
+    assert not result.failed, "".join(said)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_what_it_is(page):
+    assert {block.language for block in blocks(page)} <= KNOWN
+
+
+def test_blocks_that_can_not_run_are_few_and_say_why():
+    marked = [(block.page, block.not_run) for page in PAGES for block in blocks(page)]
+    assert [mark for mark in marked if mark[1]] == NOT_RUN
+
+
+def test_the_first_page(run_page, capsys):
+    page = run_page("index.md")
+    assert page.schedulers[0].state == "running"
+    page.clock.advance("10s")
+    assert capsys.readouterr().out == "syncing\n" * 2  # the first one is caught up
+    assert Path("jobs.db").exists()
+
+
+def test_the_page_about_schedules(run_page):
+    page = run_page("schedules.md")
+    sync, digest, release = page.schedulers[0].jobs[:3]
+    assert (sync.name, digest.schedule.timezone) == ("sync", "Europe/Athens")
+    assert release.schedule is page.names["releases"]
+
+
+def test_a_schedule_of_ones_own_keeps_the_laws(run_page):
+    releases = run_page("schedules.md").names["releases"]
+    first, last = releases.moments
+    second = (last - first) / 2
+    for t in (first - second, first, first + second, last, last + second):
+        following, latest = releases.next_after(t), releases.latest(t)
+        assert following is None or following > t
+        assert latest is None or latest <= t
+        assert following is None or releases.latest(following) == following
+        assert latest is None or releases.next_after(latest) == following
+
+
+def test_the_page_about_handlers(run_page):
+    """Run the page, and by hand every job that the page itself doesn't run."""
+    page = run_page("handlers.md")
+    names, scheduler = page.names, page.schedulers[0]
+
+    def status_of(name):
+        return scheduler.run_now(name).status
+
+    assert status_of("rollup") == "success"
+    before, slot = names["windows"][0]
+    assert slot - before <= 3_600_000
+    assert before % 3_600_000 == 0
+    assert scheduler.run_now("poll").error == "TimeoutError: still running after 5 s"
+    assert status_of("export") == "success"
+    assert names["exported"] == ["Ada", "Grace"]
+    assert status_of("poll") == "success"
+    assert scheduler.run_now("backup").error == "TimeoutError: still running after 3 s"
+    assert (status_of("totals"), status_of("invoices"), status_of("fetch")) == ("success",) * 3
+    assert status_of("broken") == "failed"
+    scheduler.stop()
+    assert names["failures"][-1] == "broken failed: ZeroDivisionError: division by zero"
+
+
+def test_the_second_attempt_of_a_handler_changes_nothing(run_page):
+    page = run_page("handlers.md")
+    database, signal = page.names["database"], SimpleNamespace(raise_if_aborted=lambda: None)
+    for _ in range(2):
+        page.names["invoices"](SimpleNamespace(slot=7, signal=signal))
+    assert database.execute("SELECT * FROM invoices").fetchall() == [("Ada", 7), ("Grace", 7)]
+
+
+def test_an_older_fence_changes_nothing(run_page):
+    page = run_page("handlers.md")
+    database, customers = page.names["database"], page.names["customers"]
+    page.names["totals"](SimpleNamespace(fence=20))
+    customers.append("Alan")
+    page.names["totals"](SimpleNamespace(fence=10))
+    assert database.execute("SELECT value, fence FROM totals").fetchall() == [(2, 20)]
+    page.names["totals"](SimpleNamespace(fence=30))
+    assert database.execute("SELECT value, fence FROM totals").fetchall() == [(3, 30)]
+
+
+def test_around_is_left_when_a_handler_raises(run_page, capsys):
+    around = run_page("handlers.md").names["around"]
+    capsys.readouterr()
+    with contextlib.suppress(ZeroDivisionError), around(SimpleNamespace(name="bad")):
+        _ = 1 / 0
+    assert capsys.readouterr().out == "before bad\nafter bad\n"
