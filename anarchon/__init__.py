@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .backends.memory import MemoryBackend
     from .backends.sqlite import SqliteBackend
     from .context import Context, Signal
-    from .decorators import cron, every, once, schedule
+    from .decorators import cron, every, once, rrule, schedule
     from .errors import (
         Aborted,
         AnarchonError,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .health import Health
     from .jobs import Job, JobOptions
     from .scheduler import Scheduler
-    from .schedules import Cron, Every, Once, Schedule
+    from .schedules import Cron, Every, Once, RRule, Schedule, either
 
 __version__ = "0.1.0"
 
@@ -52,6 +52,7 @@ __all__ = [
     "MemoryBackend",
     "NotRunning",
     "Once",
+    "RRule",
     "Run",
     "Schedule",
     "Scheduler",
@@ -60,8 +61,10 @@ __all__ = [
     "SqliteBackend",
     "StoreEvent",
     "cron",
+    "either",
     "every",
     "once",
+    "rrule",
     "schedule",
 ]
 
@@ -71,7 +74,7 @@ _HOMES = {
     "backends.memory": ("MemoryBackend",),
     "backends.sqlite": ("SqliteBackend",),
     "context": ("Context", "Signal"),
-    "decorators": ("cron", "every", "once", "schedule"),
+    "decorators": ("cron", "every", "once", "rrule", "schedule"),
     "errors": (
         "Aborted",
         "AnarchonError",
@@ -86,7 +89,7 @@ _HOMES = {
     "events": ("StoreEvent",),
     "health": ("Health",),
     "jobs": ("Job", "JobOptions"),
-    "schedules": ("Cron", "Every", "Once", "Schedule"),
+    "schedules": ("Cron", "Every", "Once", "RRule", "Schedule", "either"),
     "scheduler": ("Scheduler",),
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from ._durations import shown
 from .errors import ConfigurationError
 from .jobs import check_name, naming
-from .schedules import Cron, Every, Once
+from .schedules import Cron, Every, Once, RRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,11 +17,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 
-_NOUNS = {"every": "interval", "cron": "expression", "once": "time", "schedule": "schedule"}
+_NOUNS = {
+    "every": "interval",
+    "cron": "expression",
+    "once": "time",
+    "rrule": "recurrence",
+    "schedule": "schedule",
+}
 _EXAMPLES = {
     "every": '"sync", "10s"',
     "cron": '"digest", "0 8 * * 1-5"',
     "once": '"move", "2026-12-01T09:00:00Z"',
+    "rrule": '"payday", "DTSTART:20260101T090000\\nRRULE:FREQ=MONTHLY;BYMONTHDAY=-1"',
     "schedule": '"sync", Every("10s")',
 }
 
@@ -70,6 +77,7 @@ def _hint(form: str, name: str, given: object, make: Callable[..., object]) -> s
         "every": (Every, "it is an interval, so use every()"),
         "cron": (Cron, "it is a cron expression, so use cron()"),
         "once": (Once, "it is an instant, so use once()"),
+        "rrule": (RRule, "it is a recurrence, so use rrule()"),
     }
     for other, (kind, hint) in others.items():
         if other != form and isinstance(given, str) and _can(kind, given):

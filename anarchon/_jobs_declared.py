@@ -41,15 +41,15 @@ def declared_jobs(obj: object) -> list[Declared]:
     if isinstance(obj, ModuleType):
         found = list(_in_module(obj))
         fix = (
-            "decorate its functions with every, cron, once or schedule of anarchon; methods are"
-            " registered with an object of their class, imported functions with their own module"
+            "decorate its functions with every, cron, once, rrule or schedule of anarchon; methods"
+            " are registered with an object of their class, imported functions with their module"
         )
     elif own := declarations(obj):
         found = [Declared(declaration, obj) for declaration in own]
         fix = ""
     else:
         found = list(_on_methods(obj))
-        fix = "decorate its methods with every, cron, once or schedule of anarchon"
+        fix = "decorate its methods with every, cron, once, rrule or schedule of anarchon"
     if not found:
         raise ConfigurationError(f"register({shown(obj)}): no job is declared there; {fix}")
     return sorted(found, key=lambda declared: declared.declaration.number)

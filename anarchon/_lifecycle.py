@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._clock import Clock
-    from ._jobs_definitions import Registry
+    from ._jobs_registry import Registry
     from ._lifecycle_requests import Answer, Request
     from ._lifecycle_states import LifecycleEvent, State
     from ._messages import Action

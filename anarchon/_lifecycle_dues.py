@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._clock import Clock
-    from ._jobs_definitions import Registry
+    from ._jobs_registry import Registry
     from ._lifecycle_requests import Answer, Call, Halt
     from ._log_lines import Line
     from ._messages import (

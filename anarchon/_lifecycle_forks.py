@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 if TYPE_CHECKING:
-    from ._jobs_definitions import Registry
+    from ._jobs_registry import Registry
     from ._lifecycle import Life
 
 # The lives of this process that are not over. Changes and copies are single steps.

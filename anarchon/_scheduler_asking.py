@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ._clock import Clock
     from ._durations import Duration
-    from ._jobs_definitions import Registry
+    from ._jobs_registry import Registry
     from ._scheduler_options import Options
     from .backends.base import ClaimBackend
 

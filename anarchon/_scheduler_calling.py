@@ -13,7 +13,7 @@ from .events import UNSET
 
 if TYPE_CHECKING:
     from ._clock import Clock
-    from ._jobs_definitions import Registry
+    from ._jobs_registry import Registry
     from ._lifecycle import Life
     from ._lifecycle_requests import Answer
     from ._scheduler_options import Options

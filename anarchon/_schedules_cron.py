@@ -11,8 +11,8 @@ seven, the year comes last as well. A day field is restricted unless its text is
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable
-from datetime import date
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ._durations import shown
@@ -292,9 +292,8 @@ def _weekday_rule(element: str) -> _DayRule | None:
 
 def month_shape(year: int, month: int) -> Shape:
     """Return the kind of this month."""
-    first = date(year, month, 1)
-    following = date(year + month // 12, month % 12 + 1, 1)
-    return first.isoweekday() % 7, (following - first).days
+    first, last = monthrange(year, month)
+    return (first + 1) % 7, last
 
 
 def day_legs(fields: Fields) -> list[Days | None]:

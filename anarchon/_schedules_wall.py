@@ -21,14 +21,22 @@ from ._durations import shown
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import tzinfo
 
 _UTC_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH = _UTC_EPOCH.replace(tzinfo=None)
 _SECOND = timedelta(seconds=1)
+# Since 1970 no zone has changed its offset twice within less than a week.
+_ONE_SHIFT_AT_MOST = timedelta(days=3) // _SECOND
 # Keys that `zoneinfo` may open but that mean another zone on each machine, or count
 # leap seconds; instances could not agree on slots with them.
 _REFUSED_KEYS = ("localtime", "posixrules", "right/")
+# From 2100 on each zone follows one yearly rule (the last change that the time zone data
+# list by date is in 2087), and any 40 years hold every kind of year: the seven weekdays
+# that it can begin with, leap or not. What fell into gaps so long does so for ever.
+_ONE_RULE = (datetime(2100, 1, 1, tzinfo=UTC) - _UTC_EPOCH) // _SECOND
+_EVERY_KIND_OF_YEAR = timedelta(days=40 * 366) // _SECOND
 
 
 class Walk(Protocol):
@@ -79,6 +87,21 @@ class Zone:
         moment = (_UTC_EPOCH + timedelta(seconds=instant)).astimezone(self._tz)
         return _seconds(moment.utcoffset())
 
+    def name(self, instant: int) -> str:
+        """Return the abbreviation in force at an instant, such as ``EEST``."""
+        moment = (_UTC_EPOCH + timedelta(seconds=instant)).astimezone(self._tz)
+        return moment.tzname() or ""
+
+    def shifts(self, low: int, high: int) -> Iterator[Shift]:
+        """Yield the changes of offset after `low` and up to `high`, in order."""
+        while low < high:
+            end = min(low + _ONE_SHIFT_AT_MOST, high)
+            old = self.offset(low)
+            if old != self.offset(end):
+                end = self._change_between(low, end)
+                yield Shift(end, old, self.offset(end))
+            low = end
+
     def shift_at(self, wall: int) -> Shift | None:
         """Return the change that left out or repeated this wall time, if one did."""
         old, new = self._readings(wall)
@@ -92,6 +115,13 @@ class Zone:
         if old < new:
             return self._change_between(wall - new, wall - old)
         return wall - old
+
+    def last_wall(self, instant: int) -> int:
+        """Return the greatest wall time that has come first by an instant."""
+        wall = instant + self.offset(instant)
+        shift = self.shift_at(wall)
+        # In the second pass of an overlap all of its wall times have been there.
+        return shift.end_wall - 1 if shift and not shift.is_gap and instant >= shift.at else wall
 
     def first_instant_ms(self, wall_ms: int) -> int:
         """Return the same for a wall time in milliseconds, in milliseconds."""
@@ -237,6 +267,7 @@ class WallSlots:
         return slot
 
     def _next_real(self, start: int, t: int) -> int | None:
+        lost_since = None
         while (found := self._walk.after(start)) is not None:
             shift = self._zone.shift_at(found)
             if shift is None:
@@ -244,6 +275,9 @@ class WallSlots:
             if not shift.is_gap:
                 first = found - shift.old
                 return first if first > t else found - shift.new
+            lost_since = lost_since or max(found, _ONE_RULE)
+            if found - lost_since > _EVERY_KIND_OF_YEAR:
+                return None
             start = max(found, shift.end_wall - 1)
         return None
 
@@ -259,6 +293,7 @@ class WallSlots:
         return slot
 
     def _latest_real(self, end: int, t: int) -> int | None:
+        lost_since = None
         while (found := self._walk.before(end)) is not None:
             shift = self._zone.shift_at(found)
             if shift is None:
@@ -266,5 +301,8 @@ class WallSlots:
             if not shift.is_gap:
                 second = found - shift.new
                 return second if second <= t else found - shift.old
+            lost_since = lost_since or found
             end = min(found, shift.first_wall)
+            if end > _ONE_RULE and lost_since - end > _EVERY_KIND_OF_YEAR:
+                end = _ONE_RULE
         return None

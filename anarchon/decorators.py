@@ -22,7 +22,7 @@ from ._jobs_arguments import scheduled, with_parentheses
 from ._jobs_handlers import check_callable
 from .errors import ConfigurationError
 from .jobs import check_options
-from .schedules import Cron, Every, Once, slot_source
+from .schedules import Cron, Every, Once, RRule, rrule_in, slot_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +41,8 @@ _numbers = count()
 class Declaration(NamedTuple):
     """A job that waits for its object. `number` keeps the order of the source text.
 
-    `has_zone` is False for a cron expression without a timezone of its own, which is
-    then read in the scheduler's.
+    `has_zone` is False for a cron expression or a recurrence without a timezone of its own,
+    which is then read in the scheduler's.
     """
 
     number: int
@@ -53,9 +53,13 @@ class Declaration(NamedTuple):
 
     def schedule_in(self, timezone: str | None) -> Schedule:
         """Return the schedule, read in the scheduler's timezone if it has none itself."""
-        if self.has_zone or timezone is None or not isinstance(self.schedule, Cron):
+        if self.has_zone or timezone is None:
             return self.schedule
-        return Cron(self.schedule.expression, timezone)
+        if isinstance(self.schedule, RRule):
+            return RRule(self.schedule.text, timezone)
+        if isinstance(self.schedule, Cron):
+            return Cron(self.schedule.expression, timezone)
+        return self.schedule
 
 
 @with_parentheses
@@ -111,6 +115,27 @@ def once(
     """
     slot = scheduled("once", name, at, partial(Once, timezone=timezone))
     return _declare(name, slot, options)
+
+
+@with_parentheses
+def rrule(
+    name: str, text: str, *, timezone: str | None = None, **options: Unpack[JobOptions]
+) -> Callable[[F], F]:
+    """Declare a job at the wall times of an RFC 5545 recurrence.
+
+    Args:
+        name: The job's name; `Scheduler.register` may put a prefix in front.
+        text: As for `RRule`.
+        timezone: The key of a zone; by default the one that DTSTART names, or else the
+            scheduler's, or else UTC.
+        options: As for `every`.
+
+    Raises:
+        ConfigurationError: The name, the text, the zone or an option is wrong.
+    """
+    make = partial(rrule_in, timezone=timezone, default=None)
+    found = scheduled("rrule", name, text, make)
+    return _declare(name, found, options, has_zone=timezone is not None or found.names_zone)
 
 
 @with_parentheses

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lifecycle_forks
 from ._clock import Clock
-from ._jobs_definitions import Definitions, Registry
+from ._jobs_definitions import Definitions
+from ._jobs_registry import Registry
 from ._scheduler_asking import Asking
 from ._scheduler_calling import Calling
 from ._scheduler_options import check_options, check_truth, limit_seconds

@@ -15,104 +15,27 @@ immutable, compare by value, and are safe from any thread.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from ._durations import duration_text, parse_ms, shown
+from ._schedules_base import Schedule, Slots
 from ._values import instant
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ._durations import Duration
     from ._messages import (
         SlotSource,
     )
 
+__all__ = ["Cron", "Every", "Once", "RRule", "Schedule", "either", "slot_source"]
+
 MINIMUM_PERIOD_MS = 100
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
-
-class Schedule(Protocol):
-    """What a schedule object must have; times are aware, and slots are as well."""
-
-    def next_after(self, t: datetime, /) -> datetime | None:
-        """Return the least slot greater than `t`, or None if there is no more."""
-        ...
-
-    def latest(self, t: datetime, /) -> datetime | None:
-        """Return the greatest slot at or before `t`, or None if there is none."""
-        ...
-
-
-class _Slots(ABC):
-    """The public methods of a schedule, on top of those in milliseconds."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def next_after_ms(self, t_ms: int) -> int | None:
-        """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
-
-    @abstractmethod
-    def latest_ms(self, t_ms: int) -> int | None:
-        """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """Return one line of plain English that says when the slots are."""
-
-    @abstractmethod
-    def _value(self) -> tuple[object, ...]:
-        """Return what two equal schedules have in common."""
-
-    def next_after(self, t: datetime) -> datetime | None:
-        """Return the least slot greater than `t`, in UTC, or None if there is no more.
-
-        Raises:
-            ConfigurationError: `t` is not an aware datetime.
-        """
-        return _moment(self.next_after_ms(_floor_ms(t, "next_after")))
-
-    def latest(self, t: datetime) -> datetime | None:
-        """Return the greatest slot at or before `t`, in UTC, or None if there is none.
-
-        Raises:
-            ConfigurationError: `t` is not an aware datetime.
-        """
-        return _moment(self.latest_ms(_floor_ms(t, "latest")))
-
-    def __eq__(self, other: object) -> bool:
-        """Compare by value."""
-        if type(other) is not type(self):
-            return NotImplemented
-        return self._value() == other._value()
-
-    def __hash__(self) -> int:
-        """Hash by value."""
-        return hash((type(self), self._value()))
-
-
-def _floor_ms(t: object, method: str) -> int:
-    if not isinstance(t, datetime) or t.utcoffset() is None:
-        raise ConfigurationError(
-            f"{method}({shown(t)}): the time has no zone; give an aware datetime,"
-            " such as datetime.now(timezone.utc)"
-        )
-    # Slots are whole milliseconds: what is after t is after its last whole millisecond.
-    return (t - _EPOCH) // _MILLISECOND
-
-
-def _moment(ms: int | None) -> datetime | None:
-    try:
-        return None if ms is None else instant(ms)
-    except OverflowError:  # outside the years that datetime knows
-        return None
-
-
-class Every(_Slots):
+class Every(Slots):
     """Slots on a fixed grid, counted from 1970-01-01T00:00Z for every period.
 
     Args:
@@ -155,7 +78,7 @@ class Every(_Slots):
         return f"Every({duration_text(self._period_ms)!r})"
 
 
-class Cron(_Slots):
+class Cron(Slots):
     """Slots at the wall times that a cron expression names in a time zone.
 
     Where clocks change, a job at fixed times has exactly one slot: at the first instant
@@ -222,7 +145,7 @@ class Cron(_Slots):
         return f"Cron({self._expression!r}, timezone={self._timezone!r})"
 
 
-class Once(_Slots):
+class Once(Slots):
     """One slot.
 
     Args:
@@ -272,66 +195,124 @@ class Once(_Slots):
         return f"Once({self._text('milliseconds')!r})"
 
 
-class _Adapted:
-    """A schedule object of somebody else, asked in milliseconds and checked."""
+class RRule(Slots):
+    """Slots at the wall times that an RFC 5545 recurrence names in a time zone.
 
-    __slots__ = ("_schedule",)
+    Where clocks change, a rule has exactly one slot: at the first instant after a gap that
+    holds any of its times, and in the first pass of a repeated hour. Slots end with the year
+    2369.
 
-    def __init__(self, schedule: Schedule) -> None:
-        self._schedule = schedule
+    Args:
+        text: The lines DTSTART (the local time that the rule counts from), RRULE, RDATE and
+            EXDATE; FREQ is YEARLY, MONTHLY, WEEKLY, DAILY, or HOURLY with a DTSTART in the
+            last ten years. Without an RRULE, DTSTART is a slot itself.
+        timezone: The key of the zone; by default the one that DTSTART names with TZID, or
+            else UTC.
+
+    Raises:
+        ConfigurationError: The text is wrong or names no slot at all, or no zone of that
+            name was found.
+    """
+
+    __slots__ = ("_lines", "_source", "_timezone")
+
+    def __init__(self, text: str, timezone: str | None = None) -> None:
+        from ._schedules_rrule import parse
+        from ._schedules_rrule_walk import RecurrenceWalk
+        from ._schedules_wall import WallSlots
+
+        found = parse(text, timezone)
+        walk = RecurrenceWalk(found)
+        if walk.after(-1) is None:
+            raise ConfigurationError(
+                f"rrule {shown(text)}: no date ever matches it; correct the rule, UNTIL or EXDATE"
+            )
+        self._source = WallSlots(walk, found.zone, wildcard=False)
+        self._lines = found.lines
+        self._timezone = found.timezone
+
+    @property
+    def names_zone(self) -> bool:
+        """Whether DTSTART names a zone: with TZID, or UTC with a Z."""
+        from ._schedules_rrule import named_zone
+
+        return named_zone(self.text) is not None
+
+    @property
+    def text(self) -> str:
+        """The lines, unfolded and in capitals."""
+        return "\n".join(self._lines)
+
+    @property
+    def timezone(self) -> str:
+        """The key of the zone."""
+        return self._timezone
 
     def next_after_ms(self, t_ms: int) -> int | None:
-        t = instant(t_ms)
-        slot = self._checked(self._schedule.next_after(t), "next_after", t)
-        if slot is not None and slot <= t_ms:
-            raise self._broken("next_after", t, slot, "which is not after it")
-        return slot
+        """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
+        return self._source.next_after_ms(t_ms)
 
     def latest_ms(self, t_ms: int) -> int | None:
-        t = instant(t_ms)
-        slot = self._checked(self._schedule.latest(t), "latest", t)
-        if slot is not None and slot > t_ms:
-            raise self._broken("latest", t, slot, "which is after it")
-        return slot
+        """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
+        return self._source.latest_ms(t_ms)
 
-    def _checked(self, result: object, method: str, t: datetime) -> int | None:
-        if result is None:
-            return None
-        if not isinstance(result, datetime) or result.utcoffset() is None:
-            raise ConfigurationError(
-                f"schedule {shown(self._schedule)}: {method}({t.isoformat()}) returned"
-                f" {shown(result)}; return an aware datetime, or None if there is no slot"
-            )
-        # Rounding up keeps both laws, and no run starts before the time that was named.
-        return -((_EPOCH - result) // _MILLISECOND)
+    def describe(self) -> str:
+        """Return the rule as it is written, and the time and the zone it counts from."""
+        from ._schedules_rrule import words
 
-    def _broken(self, method: str, t: datetime, slot_ms: int, how: str) -> ConfigurationError:
-        law = "least slot greater than" if method == "next_after" else "greatest slot up to"
-        return ConfigurationError(
-            f"schedule {shown(self._schedule)}: {method}({t.isoformat()}) returned"
-            f" {instant(slot_ms).isoformat()}, {how}; return the {law} the time it is given"
-        )
+        return words(self._lines, self._timezone)
+
+    def _value(self) -> tuple[object, ...]:
+        return self._lines, self._timezone
+
+    def __repr__(self) -> str:
+        """Return the call that makes this schedule."""
+        return f"RRule({self.text!r}, timezone={self._timezone!r})"
+
+
+def rrule_in(text: str, *, timezone: str | None, default: str | None) -> RRule:
+    """Return a recurrence in a zone, or else in the one it names, or else in the default."""
+    from ._schedules_rrule import named_zone
+
+    is_free = timezone is None and default is not None and named_zone(text) is None
+    return RRule(text, default if is_free else timezone)
+
+
+def either(*schedules: Schedule) -> Slots:
+    """Return the schedule whose slots are those of all of these.
+
+    Args:
+        schedules: Two or more; a slot that several of them have is one.
+
+    Raises:
+        ConfigurationError: There are fewer than two, or one is no schedule.
+    """
+    from ._schedules_combined import Either
+
+    return Either(schedules)
 
 
 def slot_source(schedule: object) -> SlotSource:
     """Return a schedule in the form that the core asks: in milliseconds.
 
-    Objects without ``next_after_ms`` and ``latest_ms`` are adapted; what those return is
-    then checked against the laws each time, and a breach raises `ConfigurationError`.
+    Objects of others are adapted; what those return is then checked against the laws each
+    time, and a breach raises `ConfigurationError`.
 
     Raises:
         ConfigurationError: The object has no ``next_after(t)`` and ``latest(t)``.
     """
+    if isinstance(schedule, Slots):
+        return schedule
     if isinstance(schedule, type):
         name = schedule.__name__
         raise ConfigurationError(f"schedule {name} is a class; give an object of it: {name}(...)")
-    if _has(schedule, "next_after_ms", "latest_ms"):
-        return cast("SlotSource", schedule)
     if _has(schedule, "next_after", "latest"):
-        return _Adapted(cast("Schedule", schedule))
+        from ._schedules_user import Adapted
+
+        return Adapted(cast("Schedule", schedule))
     raise ConfigurationError(
         f"schedule {shown(schedule)} has no next_after(t) and latest(t);"
-        " give Every(...), Cron(...), Once(...) or an object with these two methods"
+        " give Every(...), Cron(...), Once(...), RRule(...) or an object with these two methods"
     )
 
 

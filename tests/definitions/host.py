@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from anarchon._jobs_definitions import Definitions, Registry
+from anarchon._jobs_definitions import Definitions
+from anarchon._jobs_registry import Registry
 from anarchon.errors import ConfigurationError
 from anarchon.jobs import Defaults
 

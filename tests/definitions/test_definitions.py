@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from anarchon._jobs_definitions import Definitions, Registry
+from anarchon._jobs_definitions import Definitions
+from anarchon._jobs_registry import Registry
 from anarchon.errors import ConfigurationError, JobNotFound
 from anarchon.jobs import Defaults, build_job
 from anarchon.schedules import Cron, Every, Once

@@ -162,7 +162,7 @@ def test_imported_functions_belong_to_their_own_module():
     module = module_of(SOURCE)
     importing = types.ModuleType("other")
     importing.a = module.a
-    assert "imported functions with their own module" in refusal(Host().register, importing)
+    assert "imported functions with their module" in refusal(Host().register, importing)
 
 
 def test_a_single_function():
@@ -184,7 +184,7 @@ def test_a_class_is_not_registered():
 def test_an_object_that_declares_nothing(obj):
     message = refusal(Host().register, obj)
     assert message.endswith(
-        "no job is declared there; decorate its methods with every, cron, once or schedule of"
+        "no job is declared there; decorate its methods with every, cron, once, rrule or schedule of"
         " anarchon"
     )
     assert message.startswith("register(")

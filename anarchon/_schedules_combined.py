@@ -1,0 +1,236 @@
+"""Schedules made of others: the slots of either, those in a time, those not on some days.
+
+Each keeps the laws if what it is made of does, and costs a bounded number of questions.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from ._durations import shown
+from ._schedules_base import Slots
+from ._schedules_once import one_off_ms
+from ._schedules_wall import load_zone
+from ._values import instant
+from .errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ._messages import SlotSource
+
+_DAY = 86_400
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+class Either(Slots):
+    """The slots of all of several schedules."""
+
+    __slots__ = ("_schedules", "_sources")
+
+    def __init__(self, schedules: Iterable[object]) -> None:
+        from .schedules import slot_source
+
+        self._schedules = tuple(schedules)
+        self._sources: tuple[SlotSource, ...] = tuple(map(slot_source, self._schedules))
+        if len(self._sources) < 2:
+            raise ConfigurationError(
+                f"either(): {len(self._sources)} given; give two schedules or more"
+            )
+
+    @property
+    def timezone(self) -> str | None:
+        """The zone, if all of them are in one."""
+        zones = {zone_of(schedule) for schedule in self._schedules}
+        return zones.pop() if len(zones) == 1 else None
+
+    def next_after_ms(self, t_ms: int) -> int | None:
+        """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
+        found = [source.next_after_ms(t_ms) for source in self._sources]
+        return min((slot for slot in found if slot is not None), default=None)
+
+    def latest_ms(self, t_ms: int) -> int | None:
+        """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
+        found = [source.latest_ms(t_ms) for source in self._sources]
+        return max((slot for slot in found if slot is not None), default=None)
+
+    def describe(self) -> str:
+        """Return the words of all of them."""
+        return ", or ".join(map(words_of, self._schedules))
+
+    def _value(self) -> tuple[object, ...]:
+        return self._schedules
+
+    def __repr__(self) -> str:
+        """Return the call that makes this schedule."""
+        return f"either({', '.join(map(repr, self._schedules))})"
+
+
+class Between(Slots):
+    """The slots of a schedule from one instant to another."""
+
+    __slots__ = ("_end_ms", "_schedule", "_start_ms")
+
+    def __init__(
+        self, schedule: Slots, start: datetime | str | None, end: datetime | str | None
+    ) -> None:
+        self._schedule = schedule
+        self._start_ms = None if start is None else one_off_ms(start, None)
+        self._end_ms = None if end is None else one_off_ms(end, None)
+        if start is None and end is None:
+            raise ConfigurationError("between(): neither a start nor an end; give one of them")
+        if not self._is_before_end(self._start_ms):
+            raise ConfigurationError(
+                f"between({shown(start)}, {shown(end)}): the end is not after the start"
+            )
+
+    @property
+    def timezone(self) -> str | None:
+        """The zone of the schedule, if it has one."""
+        return zone_of(self._schedule)
+
+    def next_after_ms(self, t_ms: int) -> int | None:
+        """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
+        start = t_ms if self._start_ms is None else max(t_ms, self._start_ms - 1)
+        slot = self._schedule.next_after_ms(start)
+        return slot if self._is_before_end(slot) else None
+
+    def latest_ms(self, t_ms: int) -> int | None:
+        """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
+        end = t_ms if self._end_ms is None else min(t_ms, self._end_ms - 1)
+        slot = self._schedule.latest_ms(end)
+        is_late_enough = slot is not None and (self._start_ms is None or slot >= self._start_ms)
+        return slot if is_late_enough else None
+
+    def describe(self) -> str:
+        """Return the words of the schedule, and from when to when."""
+        start, end = self._limits()
+        parts = [words_of(self._schedule), start and f"from {start}", end and f"before {end}"]
+        return ", ".join(part for part in parts if part)
+
+    def _is_before_end(self, slot_ms: int | None) -> bool:
+        return slot_ms is None or self._end_ms is None or slot_ms < self._end_ms
+
+    def _limits(self) -> tuple[str | None, str | None]:
+        start, end = (
+            None if ms is None else instant(ms).isoformat().replace("+00:00", "Z")
+            for ms in (self._start_ms, self._end_ms)
+        )
+        return start, end
+
+    def _value(self) -> tuple[object, ...]:
+        return self._schedule, self._start_ms, self._end_ms
+
+    def __repr__(self) -> str:
+        """Return the call that makes this schedule."""
+        start, end = self._limits()
+        return f"{self._schedule!r}.between({start!r}, {end!r})"
+
+
+class Except(Slots):
+    """The slots of a schedule that are not on some days."""
+
+    __slots__ = ("_days", "_schedule", "_timezone", "_zone")
+
+    def __init__(
+        self, schedule: Slots, dates: Iterable[date | str], timezone: str | None = None
+    ) -> None:
+        self._schedule = schedule
+        self._days = frozenset(_day(each) for each in _listed(dates))
+        self._timezone = timezone or zone_of(schedule) or "UTC"
+        self._zone = load_zone(self._timezone)
+
+    @property
+    def timezone(self) -> str | None:
+        """The zone of the days."""
+        return self._timezone
+
+    def next_after_ms(self, t_ms: int) -> int | None:
+        """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
+        while (slot := self._schedule.next_after_ms(t_ms)) is not None:
+            free = self._free(slot)
+            if free is None:
+                return slot
+            t_ms = min(edge for edge in free if edge > slot) - 1
+        return None
+
+    def latest_ms(self, t_ms: int) -> int | None:
+        """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
+        while (slot := self._schedule.latest_ms(t_ms)) is not None:
+            free = self._free(slot)
+            if free is None:
+                return slot
+            t_ms = max(edge for edge in free if edge <= slot) - 1
+        return None
+
+    def describe(self) -> str:
+        """Return the words of the schedule, and the days."""
+        return f"{words_of(self._schedule)}, except on {', '.join(self._texts())}"
+
+    def _free(self, slot_ms: int) -> list[int] | None:
+        """Return where the days around an excluded slot may end; None if it is not excluded.
+
+        Days that follow each other are passed over at once.
+        """
+        second = slot_ms // 1000
+        first = last = (second + self._zone.offset(second)) // _DAY
+        if first not in self._days:
+            return None
+        while first - 1 in self._days:
+            first -= 1
+        while last + 1 in self._days:
+            last += 1
+        return [edge * 1000 for day in (first, last + 1) for edge in self._edges(day * _DAY)]
+
+    def _edges(self, midnight: int) -> Iterator[int]:
+        """Yield the instants at which a day begins: several if clocks go back over midnight."""
+        yield self._zone.first_instant(midnight)
+        for wall in (midnight - 1, midnight):
+            shift = self._zone.shift_at(wall)
+            if shift is not None and not shift.is_gap:
+                yield shift.at
+                yield midnight - shift.new
+
+    def _texts(self) -> list[str]:
+        return [date.fromordinal(day + _EPOCH_DAY).isoformat() for day in sorted(self._days)]
+
+    def _value(self) -> tuple[object, ...]:
+        return self._schedule, self._days, self._timezone
+
+    def __repr__(self) -> str:
+        """Return the call that makes this schedule."""
+        return f"{self._schedule!r}.except_on({self._texts()!r}, timezone={self._timezone!r})"
+
+
+def zone_of(schedule: object) -> str | None:
+    """Return the key of the zone that a schedule is in; None if it is in none."""
+    found = getattr(schedule, "timezone", None)
+    return found if isinstance(found, str) else None
+
+
+def words_of(schedule: object) -> str:
+    """Return what a schedule says of itself."""
+    return schedule.describe() if isinstance(schedule, Slots) else shown(schedule)
+
+
+def _listed(dates: object) -> list[object]:
+    if isinstance(dates, str) or not hasattr(dates, "__iter__"):
+        raise ConfigurationError(
+            f'except_on({shown(dates)}): it is no list; give dates, such as ["2026-12-25"]'
+        )
+    return list(dates)
+
+
+def _day(given: object) -> int:
+    if isinstance(given, str) and _ISO_DATE.fullmatch(given):
+        with suppress(ValueError):
+            given = date.fromisoformat(given)
+    if not isinstance(given, date) or isinstance(given, datetime):
+        raise ConfigurationError(
+            f'except_on(): {shown(given)} is no date; give a date, or text such as "2026-12-25"'
+        )
+    return given.toordinal() - _EPOCH_DAY
