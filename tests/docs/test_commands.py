@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 
 import pytest
@@ -21,8 +22,10 @@ SAVED = {block.file for page in PAGES for block in blocks(page) if block.file}
 
 
 def install(_page, what):
-    if what == ".":
-        return (ROOT / "pyproject.toml").exists()
+    """The checkout, with an extra that it has, or one version of something else."""
+    if found := re.fullmatch(r"\.|'\.\[(\w+)\]'", what):
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return found[1] is None or found[1] in project["optional-dependencies"]
     return bool(Requirement(what).specifier)
 
 

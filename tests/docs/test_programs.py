@@ -92,9 +92,10 @@ def test_the_first_page(run_page, capsys):
 
 def test_the_page_about_schedules(run_page):
     page = run_page("schedules.md")
-    sync, digest, release = page.schedulers[0].jobs[:3]
-    assert (sync.name, digest.schedule.timezone) == ("sync", "Europe/Athens")
-    assert release.schedule is page.names["releases"]
+    jobs = {job.name: job.schedule for job in page.schedulers[0].jobs}
+    assert set(jobs) == {"sync", "digest", "payroll", "open", "swim", "release"}
+    assert (jobs["digest"].timezone, jobs["payroll"].timezone) == ("Europe/Athens",) * 2
+    assert jobs["release"] is page.names["releases"]
 
 
 def test_a_schedule_of_ones_own_keeps_the_laws(run_page):
