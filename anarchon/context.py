@@ -102,7 +102,7 @@ class Signal(threading.Event):
 
     @property
     def reason(self) -> AbortReason | None:
-        """Why: ``"stop"``, ``"timeout"``, ``"lost"`` or ``"cancel"``; None: not aborted."""
+        """Why it aborted, ``"stop"``, ``"timeout"``, ``"lost"`` or ``"cancel"``; None if not."""
         return self._switch.reason
 
     def raise_if_aborted(self) -> None:

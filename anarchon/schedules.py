@@ -233,7 +233,7 @@ class RRule(Slots):
 
     @property
     def names_zone(self) -> bool:
-        """Whether DTSTART names a zone: with TZID, or UTC with a Z."""
+        """Whether DTSTART names a zone, with TZID, or UTC with a Z."""
         from ._schedules_rrule import named_zone
 
         return named_zone(self.text) is not None

@@ -23,7 +23,6 @@ myst_heading_anchors = 3
 # `word` in a docstring is code, as it is in Markdown.
 default_role = "literal"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True}
 # Names as they are imported, `Run` rather than `anarchon._values.Run`.
 add_module_names = False
 autodoc_typehints_format = "short"

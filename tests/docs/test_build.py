@@ -112,3 +112,12 @@ def test_a_title_says_which_version_it_is(site):
     assert f"<title>anarchon {anarchon.__version__}</title>" in (site / "index.html").read_text(
         encoding="utf-8"
     )
+
+
+def test_no_property_reads_as_a_type(site):
+    """In Google style, what a property's docstring has before a colon is its type."""
+    text = (site / "reference.html").read_text(encoding="utf-8")
+    entries = re.split(r'<dl class="py ', text)
+    properties = [entry for entry in entries if entry.startswith("property")]
+    assert len(properties) > 5
+    assert [entry for entry in properties if ">Type<" in entry] == []
