@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from croniter import croniter
 
 from anarchon import ConfigurationError, Cron
 from anarchon._schedules_cron import parse
@@ -152,6 +153,18 @@ def test_steps_count_from_the_start_of_their_field():
     ]
     assert minutes == [0, 7, 14, 21, 28, 35, 42, 49, 56, 0]
     assert parse("*/90 * * * *").minutes == (0,)
+
+
+def test_years_that_are_past():
+    past = Cron("0 0 0 1 1 * 2020-2022")
+    assert past.next_after(START) is None
+
+
+def test_what_the_page_says_of_croniter():
+    first_of_all = croniter("* * * * * 10", START).get_next(datetime)
+    assert first_of_all == START + timedelta(seconds=10)
+    assert croniter.is_valid("R 8 * * *")
+    assert croniter.is_valid("H 8 * * *", hash_id="any")
 
 
 def test_a_two_hourly_job_of_fixed_times_runs_in_the_gap():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import pytest
@@ -113,6 +114,20 @@ def test_sys_exit_ends_neither_the_process_nor_the_thread():
     with scheduler:
         assert scheduler.run_now("leaves").status == "failed"
         assert scheduler.run_now("stays").status == "success"
+
+
+def test_what_is_around_raises():
+    @contextlib.contextmanager
+    def around(_):
+        yield
+        raise LookupError("nothing to give back")
+
+    clock, scheduler = ManualClock(), Scheduler(MemoryBackend(), catch_up=0, around=around)
+    clock.attach(scheduler)
+    scheduler.every("job", "1h", lambda: None)
+    with scheduler:
+        run = scheduler.run_now("job")
+    assert (run.status, run.error) == ("failed", "LookupError: nothing to give back")
 
 
 def test_runs_past_its_timeout():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
@@ -28,9 +28,11 @@ class Broken:
     """A schedule that raises until it is mended."""
 
     mended = False
+    slot = datetime(2027, 1, 1, tzinfo=UTC)
 
     def next_after(self, t):
-        return t.replace(year=2027) if self.mended else 1 / 0
+        later = self.slot if t < self.slot else None
+        return later if self.mended else 1 / 0
 
     def latest(self, t):
         return None if self.mended else 1 / 0
