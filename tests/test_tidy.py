@@ -58,12 +58,15 @@ THREAD_MAKERS = {
 # Loaded neither by `import anarchon` nor with its names: each costs milliseconds.
 HEAVY = {
     "asyncio",
+    "click",
     "concurrent.futures",
+    "cron_descriptor",
     "croniter",
     "dateutil",
     "multiprocessing",
     "psycopg",
     "redis",
+    "rich",
     "sqlite3",
 }
 
