@@ -137,6 +137,22 @@ class Core:
         self._out.clear()
         return actions
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether `look_ahead` has something to do."""
+        return self._race.slots.is_behind
+
+    def look_ahead(self, now: Now) -> list[Action]:
+        """Compute a part of what the next tick needs, when nothing else is to be done.
+
+        Whether it is called makes no difference but of time.
+        """
+        self._race.slots.look_ahead(now)
+        self._tell_troubles()
+        actions = self._out[:]
+        self._out.clear()
+        return actions
+
     def next_wakeup(self, now: Now) -> float | None:
         """Return the monotonic instant at which a `Tick` is needed, if nothing comes before.
 

@@ -25,12 +25,13 @@ class Pending:
 class JobSlots:
     """One job's slots."""
 
-    __slots__ = ("fence_seen", "next_ms", "order", "pending", "retry_at", "spec", "told")
+    __slots__ = ("ahead", "fence_seen", "next_ms", "order", "pending", "retry_at", "spec", "told")
 
     def __init__(self, spec: JobSpec, order: float) -> None:
         self.spec = spec
         self.order = order  # this instance's own, so that a fleet doesn't fight for the same
         self.next_ms: int | None = None
+        self.ahead: tuple[int, int | None] | None = None  # a slot, and the one after it
         self.pending: Pending | None = None
         self.retry_at = inf  # when a schedule that failed is asked again
         self.fence_seen = 0

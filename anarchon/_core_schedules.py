@@ -1,6 +1,7 @@
-"""Schedules that fail: each suspends its own job, is told about once, and is asked again.
+"""Asking schedules: equal ones once, and what to do about one that fails.
 
-Pure. A schedule is user code, so that it may raise anything at any time.
+Pure. A schedule is user code, so that it may raise anything at any time: that suspends its
+own job, is told about once, and it is asked again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from ._core_jobs import JobSlots
     from ._messages import (
         Now,
+        SlotSource,
     )
 
 # A schedule that failed is asked again after this many seconds.
 SUSPENDED_FOR = 60.0
+# So many answers are remembered, for other jobs on an equal schedule.
+MOST_KNOWN = 4096
 
 
 class Schedules:
@@ -28,14 +32,34 @@ class Schedules:
     def __init__(self) -> None:
         self._suspended: dict[str, JobSlots] = {}  # in the order of their next trial
         self.troubles: list[tuple[RunKey, str]] = []  # what failed, once each
+        # By schedule: no slot lies between the two instants, and the second is one.
+        self._next: dict[SlotSource, tuple[int, int]] = {}
+        self._latest: dict[SlotSource, tuple[int, int]] = {}
 
     def next_after(self, job: JobSlots, t_ms: int, now: Now) -> int | None:
-        """Return the least slot greater than `t_ms`, None also when the schedule fails."""
-        return self._ask(job, now, lambda: job.spec.schedule.next_after_ms(t_ms))
+        """Return the least slot greater than `t_ms`, None also when the schedule fails.
+
+        A suspended one is asked itself: that is its trial.
+        """
+        source = job.spec.schedule
+        since, slot = self._next.get(source, (0, 0))
+        if since <= t_ms < slot and not self.is_suspended(job.spec.name):
+            return slot
+        found = self._ask(job, now, lambda: source.next_after_ms(t_ms))
+        if found is not None:
+            _keep(self._next, source, (t_ms, found))
+        return found
 
     def latest(self, job: JobSlots, t_ms: int, now: Now) -> int | None:
         """Return the greatest slot at or before `t_ms`, None also when the schedule fails."""
-        return self._ask(job, now, lambda: job.spec.schedule.latest_ms(t_ms))
+        source = job.spec.schedule
+        until, slot = self._latest.get(source, (-1, 0))
+        if slot <= t_ms <= until and not self.is_suspended(job.spec.name):
+            return slot
+        found = self._ask(job, now, lambda: source.latest_ms(t_ms))
+        if found is not None:
+            _keep(self._latest, source, (t_ms, found))
+        return found
 
     def is_suspended(self, name: str) -> bool:
         """Say whether a job waits for its schedule to work again."""
@@ -53,6 +77,8 @@ class Schedules:
     def clear(self) -> None:
         """Forget every job."""
         self._suspended.clear()
+        self._next.clear()
+        self._latest.clear()
 
     def wakeups(self) -> Iterator[float]:
         """Yield the monotonic instant of the next trial."""
@@ -74,6 +100,14 @@ class Schedules:
             job.retry_at = inf
             self.forget(job.spec.name)
         return answer
+
+
+def _keep(
+    known: dict[SlotSource, tuple[int, int]], source: SlotSource, answer: tuple[int, int]
+) -> None:
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[source] = answer
 
 
 def _named(error: BaseException) -> str:

@@ -46,7 +46,7 @@ from ._values import (
 from .context import Context, Signal, Switch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from queue import SimpleQueue
     from random import Random
 
@@ -188,6 +188,9 @@ class Loop:
         """Wait for the next input or the next wake-up, and deal with it."""
         message = self._clock.get_by_wall(self._inbox, self._timeout())
         mono = self._clock.mono()
+        if message is None and self._core.is_behind and self._has_time(mono):
+            self._guarded(self._look_ahead)
+            return
         self._due = mono if self._wakeup is None else min(self._wakeup, mono)
         if self._view.running and mono - self._due > self._settings.heartbeat:
             self._beat(mono - self._due)
@@ -196,7 +199,12 @@ class Loop:
             _log.error("the scheduler's core didn't stop in time; it is left")
             self.stopped = True
 
+    def _has_time(self, mono: float) -> bool:
+        return mono < self._stop_by and (self._wakeup is None or mono < self._wakeup)
+
     def _timeout(self) -> float | None:
+        if self._core.is_behind:
+            return 0.0
         until = max(inf if self._wakeup is None else self._wakeup, self._resume_at)
         left = min(until, self._stop_by) - self._clock.mono()
         return None if left == inf else max(0.0, left)
@@ -248,12 +256,20 @@ class Loop:
         elif isinstance(message, Ended | Stop):
             self._guarded(lambda now: self._decide(message, now))
 
-    def _decide(self, message: Input, now: Now) -> None:
-        for action in self._core.handle(message, now):
+    def _look_ahead(self, now: Now) -> None:
+        """Use a moment without inputs; a schedule that failed has its next trial later."""
+        self._act_all(self._core.look_ahead(now))
+        self._wakeup = self._core.next_wakeup(now)
+
+    def _act_all(self, actions: Iterable[Action]) -> None:
+        for action in actions:
             try:
                 self._act(action)
             except BaseException as error:
                 self._log_error(f"the scheduler couldn't do a {type(action).__name__}", error)
+
+    def _decide(self, message: Input, now: Now) -> None:
+        self._act_all(self._core.handle(message, now))
         # Asked for the instant just handled: what falls due while we are busy is still ahead.
         self._wakeup = self._core.next_wakeup(now)
         self._view = self._core.view()

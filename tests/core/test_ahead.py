@@ -1,0 +1,211 @@
+"""Slots computed ahead: nothing is asked between a tick and its claims, and equals once."""
+
+from __future__ import annotations
+
+import pytest
+
+from anarchon import _core_schedules, _core_slots
+from anarchon._messages import Claim, Note
+from tests.core.harness import Story
+from tests.core.words import Once, closed, free, job, key, ms, won
+
+
+class Grid:
+    """Every so many seconds; counts what it is asked, and is equal to others like it."""
+
+    asked = 0
+
+    def __init__(self, seconds: int, name: object = None) -> None:
+        self.period = seconds * 1000
+        self.value = (seconds, name)
+
+    def next_after_ms(self, t_ms: int) -> int:
+        Grid.asked += 1
+        return (t_ms // self.period + 1) * self.period
+
+    def latest_ms(self, t_ms: int) -> int:
+        Grid.asked += 1
+        return t_ms // self.period * self.period
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Grid) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+@pytest.fixture(autouse=True)
+def counted_anew():
+    Grid.asked = 0
+
+
+def look_ahead(story: Story) -> int:
+    """Compute all there is ahead; return in how many steps."""
+    steps = 0
+    while story.core.is_behind:
+        story.log.extend((story.t, action) for action in story.core.look_ahead(story.now))
+        steps += 1
+    return steps
+
+
+def story_of(*schedules: object) -> Story:
+    jobs = [job(f"j{n}", schedule=s, catch_up=0) for n, s in enumerate(schedules)]
+    return Story(*jobs, workers=5)
+
+
+def to_the_claim(story: Story) -> Claim:
+    story.go(60)
+    return story.until(Claim)
+
+
+def test_nothing_is_asked_between_a_tick_and_its_claims():
+    story = story_of(*(Grid(60, n) for n in range(200)))
+    look_ahead(story)
+    Grid.asked = 0
+    assert len(to_the_claim(story).wishes) == 128
+    assert Grid.asked == 0
+    story.claimed(*[won()] * 5, *[free()] * 123)
+    assert Grid.asked == 0
+    look_ahead(story)
+    assert Grid.asked == 200
+    look_ahead(story)
+    assert Grid.asked == 200
+
+
+def test_ten_thousand_jobs_cost_as_much_as_they_have_different_schedules():
+    story = story_of(*(Grid(60, n % 100) for n in range(10_000)))
+    look_ahead(story)
+    # The first slot, the one after it, and nothing is caught up.
+    assert Grid.asked <= 3 * 100
+    Grid.asked = 0
+    to_the_claim(story)
+    assert Grid.asked == 0
+    look_ahead(story)
+    assert Grid.asked == 100
+
+
+def test_looking_ahead_makes_no_difference_to_what_is_claimed():
+    claims = []
+    for is_looking in (True, False):
+        story = story_of(Grid(60), Grid(30), Once(20, 60, 61, 100), Grid(60))
+        for t in (20, 30, 60, 61, 500):
+            if is_looking:
+                look_ahead(story)
+            story.go(t)
+            claim = story.until(Claim)
+            claims.append((story.t, {wish.key for wish in claim.wishes}, claim.wins))
+            story.claimed(*[closed()] * len(claim.wishes))
+    assert claims[:5] == claims[5:]
+
+
+def test_inputs_wait_for_a_few_schedules_only():
+    count = 3 * _core_slots.AT_ONCE + 1
+    story = story_of(*(Grid(60, n) for n in range(count)))
+    assert look_ahead(story) == 4
+    story = story_of(Grid(60))
+    assert look_ahead(story) == 1
+    assert look_ahead(story) == 0
+
+
+def test_a_job_that_is_gone_is_not_looked_ahead_for():
+    story = story_of(Grid(60), Grid(60, "other"))
+    story.core.remove("j0")
+    story.core.add(job("j1", schedule=Once(60), catch_up=0), story.now)
+    story.tick()
+    story.nothing_open()
+    Grid.asked = 0
+    look_ahead(story)
+    assert Grid.asked == 0
+    assert [wish.key for wish in to_the_claim(story).wishes] == [key("j1", 60)]
+
+
+def test_a_schedule_that_ends_is_looked_ahead_for_once():
+    story = story_of(Once(60))
+    look_ahead(story)
+    assert [wish.key for wish in to_the_claim(story).wishes] == [key("j0", 60)]
+    assert not story.core.is_behind
+
+
+class Moody(Once):
+    """Fails for one time when it is asked what comes after it."""
+
+    def __init__(self, *slots: float, wrong: float) -> None:
+        super().__init__(*slots)
+        self._wrong_ms = ms(wrong)
+
+    def next_after_ms(self, t_ms: int) -> int | None:
+        if t_ms == self._wrong_ms:
+            raise ValueError("bad")
+        return super().next_after_ms(t_ms)
+
+
+def test_a_schedule_that_fails_ahead_is_told_of_at_once_and_its_known_slot_runs():
+    story = story_of(Moody(60, 120, wrong=60))
+    look_ahead(story)
+    told = [a.detail for _, a in story.log if isinstance(a, Note) and a.kind == "schedule"]
+    assert told == ["ValueError: bad"]
+    assert [wish.key for wish in to_the_claim(story).wishes] == [key("j0", 60)]
+
+
+def test_a_slot_that_is_known_outlives_the_trials_of_a_schedule_that_fails_ahead():
+    story = story_of(Moody(600, 700, wrong=600))
+    look_ahead(story)
+    story.go(600)
+    assert [wish.key for wish in story.until(Claim).wishes] == [key("j0", 600)]
+    story.claimed(closed())
+    told = [a.detail for _, a in story.log if isinstance(a, Note) and a.kind == "schedule"]
+    assert told == ["ValueError: bad"]
+    story.go(700)
+    assert [wish.key for wish in story.until(Claim).wishes] == [key("j0", 700)]
+
+
+def test_a_trial_asks_the_schedule_itself_whatever_is_known():
+    class Forgetful(Once):
+        fails = False
+
+        def latest_ms(self, t_ms: int) -> int | None:
+            if self.fails:
+                raise ValueError("bad")
+            return super().latest_ms(t_ms)
+
+    story = story_of(forgetful := Forgetful(20, 25, 30, 2000), Grid(3600))
+    look_ahead(story)
+    forgetful.fails = True
+    story.shift_ms = 40_000  # two slots have passed at once: it is asked for the latest
+    story.tick()
+    slots = story.core._race.slots
+    assert slots.schedules.is_suspended("j0")
+    assert slots.jobs["j0"].next_ms == ms(2000)
+    story.mono += 60
+    story.tick()
+    assert not slots.schedules.is_suspended("j0")
+    assert slots.jobs["j0"].next_ms == ms(2000)
+
+
+def test_answers_are_remembered_for_so_many_schedules(monkeypatch):
+    monkeypatch.setattr(_core_schedules, "MOST_KNOWN", 10)
+    story = story_of(*(Grid(60, n) for n in range(35)))
+    schedules = story.core._race.slots.schedules
+    assert len(schedules._next) <= 10
+    look_ahead(story)
+    assert len(schedules._next) <= 10
+    assert len(schedules._latest) <= 10
+    Grid.asked = 0
+    assert len(to_the_claim(story).wishes) == 35
+
+
+def test_an_answer_holds_between_its_two_instants_and_no_longer():
+    story = story_of(Grid(60))
+    slots = story.core._race.slots
+    spec = slots.jobs["j0"]
+
+    def asked(method: str, t: float) -> int:
+        before = Grid.asked
+        getattr(slots.schedules, method)(spec, ms(t), story.now)
+        return Grid.asked - before
+
+    slots.schedules.clear()
+    answers = [asked("next_after", t) for t in (70, 70, 119.999, 69.999, 120, 150, 179.999)]
+    assert answers == [1, 0, 0, 1, 1, 0, 0]
+    answers = [asked("latest", t) for t in (110, 110, 60, 59.999, 110.001, 170)]
+    assert answers == [1, 0, 0, 1, 1, 1]
