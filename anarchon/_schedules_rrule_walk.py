@@ -13,7 +13,7 @@ year. One year is one step of the walk, and a walk has at most 400.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from datetime import datetime
+from datetime import MAXYEAR, datetime
 from math import gcd
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,7 +43,9 @@ class RecurrenceWalk:
     __slots__ = ("_added", "_excluded", "_rule")
 
     def __init__(self, found: Recurrence) -> None:
-        self._rule = None if found.rule is None else RuleWalk(found.rule)
+        rule = None if found.rule is None else RuleWalk(found.rule)
+        # A rule that can never match would search for centuries each time.
+        self._rule = None if rule is None or rule.after(-1) is None else rule
         self._added = found.added
         self._excluded = found.excluded
 
@@ -285,6 +287,8 @@ class _Shapes:
             YEARLY,
             dtstart=datetime(year, 1, 1),  # noqa: DTZ001 - dateutil never sees a zone
             until=datetime(year, 12, 31),  # noqa: DTZ001
+            # Without a day to compare with `until`, dateutil goes on to the year 9999.
+            interval=MAXYEAR,
             wkst=rule.week_start,
             bymonth=rule.months or every_month,
             byweekno=rule.weeks or None,
