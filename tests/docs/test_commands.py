@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,10 +15,21 @@ from packaging.requirements import Requirement
 from anarchon.cli import make_parser
 from tests.docs.pages import PAGES, ROOT, blocks, environment, said_lines
 
+
+def sessions(text: str):
+    """Yield each command of a block, and the lines that the page says it prints."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
+
+
 COMMANDS = [
-    (page, line) for page in PAGES for block in blocks(page, "console")
-    for line in block.text.splitlines()
-]  # fmt: skip
+    (page, *session)
+    for page in PAGES
+    for block in blocks(page, "console")
+    for session in sessions(block.text)
+]
+EDITION = re.compile(r"tzdata \w+")
 SAVED = {block.file for page in PAGES for block in blocks(page) if block.file}
 
 
@@ -38,26 +50,48 @@ def kill(page, pid):
     return any(f":{pid} " in line for line in said_lines(page))
 
 
-def ours(_page, words):
-    return make_parser().parse_args(words.split()) is not None
+def ours(_page, text):
+    """The demo takes a minute and has tests of its own; everything else is run."""
+    words = shlex.split(text)
+    return words[0] != "demo" or make_parser().parse_args(words) is not None
 
 
 KNOWN = [
-    (re.compile(r"\$ python -m pip install (\S+)"), install),
-    (re.compile(r"\$ (?:PYTHONTZPATH= )?python (\w+\.py)"), program),
-    (re.compile(r"\$ kill -9 (\d+)"), kill),
-    (re.compile(r"\$ anarchon (.+)"), ours),
+    (re.compile(r"python -m pip install (\S+)"), install),
+    (re.compile(r"(?:PYTHONTZPATH= )?python (\w+\.py)"), program),
+    (re.compile(r"kill -9 (\d+)"), kill),
+    (re.compile(r"anarchon (.+)"), ours),
 ]
 
 
-@pytest.mark.parametrize(("page", "command"), COMMANDS)
-def test_a_command_is_there(page, command):
-    if not command.startswith("$ "):
-        pytest.fail(f"{page}: {command!r} is no command; what it prints stands in a block of text")
-    [(check, argument)] = [
-        (check, match[1]) for form, check in KNOWN if (match := form.fullmatch(command))
-    ]
+@pytest.mark.parametrize("page", PAGES)
+def test_a_block_of_commands_begins_with_one(page):
+    assert all(block.text.startswith("$ ") for block in blocks(page, "console"))
+
+
+@pytest.mark.parametrize(("page", "command", "output"), COMMANDS)
+def test_a_command_is_there(page, command, output):
+    matches = [(check, match[1]) for form, check in KNOWN if (match := form.fullmatch(command))]
+    [(check, argument)] = matches
     assert check(page, argument)
+    assert not output or command.startswith("anarchon ")
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [session[1:] for session in COMMANDS if re.match(r"anarchon (?!demo\b)", session[1])],
+)
+def test_a_command_prints_what_the_page_shows(command, output, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "anarchon", *shlex.split(command)[1:]],
+        cwd=tmp_path,
+        env=environment(PYTHONIOENCODING="utf-8"),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not output or EDITION.sub("tzdata", done.stdout) == EDITION.sub("tzdata", output)
 
 
 def test_with_an_empty_variable_python_reads_the_package_alone(tmp_path):
