@@ -140,14 +140,14 @@ class Core:
     @property
     def is_behind(self) -> bool:
         """Whether `look_ahead` has something to do."""
-        return self._race.slots.is_behind
+        return self._race.slots.schedules.is_behind
 
     def look_ahead(self, now: Now) -> list[Action]:
         """Compute a part of what the next tick needs, when nothing else is to be done.
 
         Whether it is called makes no difference but of time.
         """
-        self._race.slots.look_ahead(now)
+        self._race.slots.schedules.look_ahead(now)
         self._tell_troubles()
         actions = self._out[:]
         self._out.clear()

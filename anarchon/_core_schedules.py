@@ -6,6 +6,7 @@ own job, is told about once, and it is asked again.
 
 from __future__ import annotations
 
+from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 SUSPENDED_FOR = 60.0
 # So many answers are remembered, for other jobs on an equal schedule.
 MOST_KNOWN = 4096
+# So many jobs are looked ahead for at once, so that inputs don't wait for long.
+AT_ONCE = 50
 
 
 class Schedules:
@@ -32,6 +35,7 @@ class Schedules:
     def __init__(self) -> None:
         self._suspended: dict[str, JobSlots] = {}  # in the order of their next trial
         self.troubles: list[tuple[RunKey, str]] = []  # what failed, once each
+        self._ahead: deque[JobSlots] = deque()  # whose slot after the next is not known yet
         # By schedule: no slot lies between the two instants, and the second is one.
         self._next: dict[SlotSource, tuple[int, int]] = {}
         self._latest: dict[SlotSource, tuple[int, int]] = {}
@@ -61,6 +65,31 @@ class Schedules:
             _keep(self._latest, source, (t_ms, found))
         return found
 
+    def following(self, job: JobSlots, slot_ms: int, now: Now) -> int | None:
+        """Return the slot after one of the job's own, which is known when it was looked for."""
+        if job.ahead is None or job.ahead[0] != slot_ms:
+            found = self.next_after(job, slot_ms, now)
+            if self.is_suspended(job.spec.name):
+                return found
+            job.ahead = (slot_ms, found)
+        return job.ahead[1]
+
+    def will_ask(self, job: JobSlots) -> None:
+        """Look ahead for a job when there is time: it has another next slot."""
+        self._ahead.append(job)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is somebody to look ahead for."""
+        return bool(self._ahead)
+
+    def look_ahead(self, now: Now) -> None:
+        """Compute for some jobs which slot comes after the next one."""
+        for _ in range(min(AT_ONCE, len(self._ahead))):
+            job = self._ahead.popleft()
+            if job.next_ms is not None:
+                self.following(job, job.next_ms, now)
+
     def is_suspended(self, name: str) -> bool:
         """Say whether a job waits for its schedule to work again."""
         return name in self._suspended
@@ -77,6 +106,7 @@ class Schedules:
     def clear(self) -> None:
         """Forget every job."""
         self._suspended.clear()
+        self._ahead.clear()
         self._next.clear()
         self._latest.clear()
 

@@ -15,7 +15,6 @@ between a tick and its claims, however many jobs are due.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from typing import TYPE_CHECKING
 
 from ._core_jobs import JobSlots, Pending
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 STEP_BACK_MS = 1000
 # An outage's record looks for its place before so many slots that somebody else had.
 MOST_TRIES = 8
-# So many jobs are looked ahead for at once, so that inputs don't wait for long.
-AT_ONCE = 50
 
 
 class Slots:
@@ -57,7 +54,6 @@ class Slots:
         self._late_ms = late_ms
         self._recover = recover
         self._next: list[tuple[int, int, JobSlots]] = []  # a heap: when the next slot is due
-        self._ahead: deque[JobSlots] = deque()  # whose slot after the next is not known yet
         self._pushed = 0  # breaks ties in the heap, so that jobs are never compared
         self._last_wall_ms: int | None = None
         self.jobs: dict[str, JobSlots] = {}
@@ -86,6 +82,7 @@ class Slots:
         if job is None:
             return False
         self._forget_pending(job)
+        job.next_ms = None
         self.schedules.forget(name)
         self.missed.remove(name)
         return True
@@ -115,7 +112,6 @@ class Slots:
         """Forget every slot: the scheduler stops."""
         self.jobs.clear()
         self._next.clear()
-        self._ahead.clear()
         self.line.clear()
         self.missed.clear()
         self.schedules.clear()
@@ -132,7 +128,7 @@ class Slots:
                 self._plan_from(job, now)
             else:  # the next slot is known and stays
                 job.ahead = None
-                self._following(job, job.next_ms, now)
+                self.schedules.following(job, job.next_ms, now)
         self.line.collect(now.mono)
         while self._next and self._next[0][0] <= now.wall_ms:
             due_ms, _, job = heapq.heappop(self._next)
@@ -157,18 +153,6 @@ class Slots:
         """
         if missed.why == UNREACHABLE and missed.tries < MOST_TRIES:
             self._miss_before(missed, missed.wish.key.slot_ms, now)
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is something to be computed ahead."""
-        return bool(self._ahead)
-
-    def look_ahead(self, now: Now) -> None:
-        """Compute for some jobs which slot comes after the next one."""
-        for _ in range(min(AT_ONCE, len(self._ahead))):
-            job = self._ahead.popleft()
-            if job.next_ms is not None and self._is_next(job, job.next_ms):
-                self._following(job, job.next_ms, now)
 
     def wakeups(self, now: Now) -> Iterator[float]:
         """Yield every monotonic instant at which something here falls due."""
@@ -201,7 +185,7 @@ class Slots:
         missed: tuple[int, int] | None = None  # the first and the last
         if job.pending is not None and job.pending.key not in self.in_flight:
             missed = (job.pending.key.slot_ms, job.pending.key.slot_ms)
-        following = self._following(job, slot_ms, now)
+        following = self.schedules.following(job, slot_ms, now)
         if following is not None and following <= now.wall_ms:
             latest = self.schedules.latest(job, now.wall_ms, now)
             if latest is not None and latest > slot_ms:
@@ -230,21 +214,12 @@ class Slots:
         following = self.schedules.next_after(job, now.wall_ms, now)
         self._push(job, following)
 
-    def _following(self, job: JobSlots, slot_ms: int, now: Now) -> int | None:
-        """Return the slot after one of the job's, and remember it."""
-        if job.ahead is None or job.ahead[0] != slot_ms:
-            found = self.schedules.next_after(job, slot_ms, now)
-            if self.schedules.is_suspended(job.spec.name):
-                return found
-            job.ahead = (slot_ms, found)
-        return job.ahead[1]
-
     def _push(self, job: JobSlots, due_ms: int | None) -> None:
         if due_ms == job.next_ms:
             return  # it is there already
         job.next_ms = due_ms
         if due_ms is not None:
-            self._ahead.append(job)
+            self.schedules.will_ask(job)
             self._pushed += 1
             heapq.heappush(self._next, (due_ms, self._pushed, job))
             if len(self._next) > 2 * len(self.jobs) + SPARE:

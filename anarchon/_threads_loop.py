@@ -188,8 +188,9 @@ class Loop:
         """Wait for the next input or the next wake-up, and deal with it."""
         message = self._clock.get_by_wall(self._inbox, self._timeout())
         mono = self._clock.mono()
-        if message is None and self._core.is_behind and self._has_time(mono):
-            self._guarded(self._look_ahead)
+        is_early = mono < min(self._stop_by, inf if self._wakeup is None else self._wakeup)
+        if message is None and is_early and self._core.is_behind:
+            self._guarded(lambda now: self._do(self._core.look_ahead(now), now))
             return
         self._due = mono if self._wakeup is None else min(self._wakeup, mono)
         if self._view.running and mono - self._due > self._settings.heartbeat:
@@ -198,9 +199,6 @@ class Loop:
         if mono >= self._stop_by and not self.stopped:
             _log.error("the scheduler's core didn't stop in time; it is left")
             self.stopped = True
-
-    def _has_time(self, mono: float) -> bool:
-        return mono < self._stop_by and (self._wakeup is None or mono < self._wakeup)
 
     def _timeout(self) -> float | None:
         if self._core.is_behind:
@@ -245,31 +243,24 @@ class Loop:
 
     def _handle(self, message: Input) -> None:
         """Give the core an input and do what it says."""
-        error = self._guarded(lambda now: self._decide(message, now))
+        error = self._guarded(lambda now: self._do(self._core.handle(message, now), now))
         if error is None:
             if isinstance(message, Tick):
                 self._failures, self._resume_at = 0, -inf
         elif isinstance(message, Answered):
             # Whatever the core made of the answer, the call must not stay in flight.
             failed = Failed(message.call, error)
-            self._guarded(lambda now: self._decide(failed, now))
+            self._guarded(lambda now: self._do(self._core.handle(failed, now), now))
         elif isinstance(message, Ended | Stop):
-            self._guarded(lambda now: self._decide(message, now))
+            self._guarded(lambda now: self._do(self._core.handle(message, now), now))
 
-    def _look_ahead(self, now: Now) -> None:
-        """Use a moment without inputs; a schedule that failed has its next trial later."""
-        self._act_all(self._core.look_ahead(now))
-        self._wakeup = self._core.next_wakeup(now)
-
-    def _act_all(self, actions: Iterable[Action]) -> None:
+    def _do(self, actions: Iterable[Action], now: Now) -> None:
+        """Do what the core said at that instant."""
         for action in actions:
             try:
                 self._act(action)
             except BaseException as error:
                 self._log_error(f"the scheduler couldn't do a {type(action).__name__}", error)
-
-    def _decide(self, message: Input, now: Now) -> None:
-        self._act_all(self._core.handle(message, now))
         # Asked for the instant just handled: what falls due while we are busy is still ahead.
         self._wakeup = self._core.next_wakeup(now)
         self._view = self._core.view()

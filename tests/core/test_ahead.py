@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anarchon import _core_schedules, _core_slots
+from anarchon import _core_schedules
 from anarchon._messages import Claim, Note
 from tests.core.harness import Story
 from tests.core.words import Once, closed, free, job, key, ms, won
@@ -99,7 +99,7 @@ def test_looking_ahead_makes_no_difference_to_what_is_claimed():
 
 
 def test_inputs_wait_for_a_few_schedules_only():
-    count = 3 * _core_slots.AT_ONCE + 1
+    count = 3 * _core_schedules.AT_ONCE + 1
     story = story_of(*(Grid(60, n) for n in range(count)))
     assert look_ahead(story) == 4
     story = story_of(Grid(60))
