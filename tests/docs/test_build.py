@@ -45,7 +45,7 @@ def site(tmp_path_factory):
     command = [sys.executable, "-m", "sphinx", *BUILD.split()]
     done = subprocess.run(
         [*command, "-d", str(out / "doctrees"), str(DOCS), str(out / "html")],
-        cwd=ROOT,
+        cwd=out,  # not the checkout, which would come before an installed wheel
         env=environment(),
         capture_output=True,
         text=True,
