@@ -64,7 +64,7 @@ def run(words: Sequence[str]) -> NoReturn:
     try:
         status = _status(words)
         sys.stdout.flush()
-    except (KeyboardInterrupt, click.Abort):
+    except click.Abort:  # what click makes of Ctrl-C
         status = 128 + SIGINT
     except OSError as error:
         # Whoever read our output is gone, or the disk is full; what the interpreter would

@@ -55,7 +55,7 @@ class Sheet:
         """Write a table; a row that is one text is a remark between two others."""
         cells = [columns, *(row for row in rows if not isinstance(row, str))]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        if self._is_plain:
+        if self._is_plain or self._console.width < sum(widths[:-1]) + 3 * len(widths):
             self._plain_table(columns, rows, widths)
             return
         table = _new_table(columns, widths, with_header=True)
@@ -71,7 +71,8 @@ class Sheet:
     def _plain_table(
         self, columns: Sequence[str], rows: Sequence[Sequence[str] | str], widths: Sequence[int]
     ) -> None:
-        # Other programs read this, so it must not depend on the version of rich.
+        # Other programs read this, so it must not depend on the version of rich; and rich would
+        # crop what is wider than the terminal.
         for row in [columns, *rows]:
             cells = ["", row] if isinstance(row, str) else row
             texts = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
+from signal import SIGINT
 from typing import TYPE_CHECKING
 
 from . import __version__
@@ -44,15 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["demo"]:
         return run_base(words)
     try:
-        import click
-        import rich
-    except ImportError:
-        return _without_click(words)
-    # What is there is enough: the names themselves are of no use here.
-    del click, rich
-    from ._cli_group import run
-
-    return run(words)
+        return _with_click(words) if _has_click() else _without_click(words)
+    except KeyboardInterrupt:
+        return 128 + SIGINT
 
 
 def run_base(words: Sequence[str]) -> int:
@@ -60,6 +56,21 @@ def run_base(words: Sequence[str]) -> int:
     options = make_parser().parse_args(words)
     status: int = options.run(options)
     return status
+
+
+def _has_click() -> bool:
+    try:
+        for name in ("click", "rich"):
+            import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
+def _with_click(words: Sequence[str]) -> int:
+    from ._cli_group import run
+
+    return run(words)
 
 
 def _without_click(words: Sequence[str]) -> int:

@@ -196,6 +196,20 @@ def test_an_interrupt_is_quiet(monkeypatch):
     assert (status, out, err.strip()) == (130, "", "")
 
 
+def test_an_interrupt_while_packages_are_loaded_is_quiet():
+    program = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from anarchon.cli import main\n"
+        "sys.exit(main())\n"
+    )
+    done = process(sys.executable, "-c", program, "next", "90m")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 # --- packaging ---
 
 

@@ -64,6 +64,12 @@ def test_a_terminal_gets_colour_and_a_rule():
     assert lines[-3].index("one") == lines[-1].index("two")
 
 
+def test_a_terminal_that_is_too_narrow_loses_nothing(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "14")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", written(Terminal()))
+    assert text == PLAIN
+
+
 def test_long_lines_in_a_file_are_not_broken():
     out = io.StringIO()
     sheet = Sheet(out)
