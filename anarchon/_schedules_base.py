@@ -47,6 +47,11 @@ class Slots(ABC):
     def describe(self) -> str:
         """Return one line of plain English that says when the slots are."""
 
+    @property
+    def asks_others(self) -> bool:
+        """Whether it is made of a schedule of somebody else, which may be slow or wrong."""
+        return False
+
     @abstractmethod
     def _value(self) -> tuple[object, ...]:
         """Return what two equal schedules have in common."""

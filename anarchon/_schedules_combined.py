@@ -58,12 +58,17 @@ class Either(Slots):
         found = [source.latest_ms(t_ms) for source in self._sources]
         return max((slot for slot in found if slot is not None), default=None)
 
+    @property
+    def asks_others(self) -> bool:
+        """Whether it is made of a schedule of somebody else."""
+        return any(getattr(source, "asks_others", False) for source in self._sources)
+
     def describe(self) -> str:
         """Return the words of all of them."""
         return ", or ".join(map(words_of, self._schedules))
 
     def _value(self) -> tuple[object, ...]:
-        return self._schedules
+        return self._sources
 
     def __repr__(self) -> str:
         """Return the call that makes this schedule."""
@@ -105,6 +110,11 @@ class Between(Slots):
         slot = self._schedule.latest_ms(end)
         is_late_enough = slot is not None and (self._start_ms is None or slot >= self._start_ms)
         return slot if is_late_enough else None
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether it is made of a schedule of somebody else."""
+        return self._schedule.asks_others
 
     def describe(self) -> str:
         """Return the words of the schedule, and from when to when."""
@@ -166,6 +176,11 @@ class Except(Slots):
                 return slot
             t_ms = max(edge for edge in free if edge <= slot) - 1
         return None
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether it is made of a schedule of somebody else."""
+        return self._schedule.asks_others
 
     def describe(self) -> str:
         """Return the words of the schedule, and the days."""

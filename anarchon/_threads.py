@@ -5,7 +5,8 @@ Each thread owns what it changes, and hands frozen values on through a `SimpleQu
 * *scheduler* owns the core, the estimate of the store's clock and every deadline
   (`_threads_loop.py`);
 * *store* and *keeper* ask the store, one question at a time each (`_threads_lanes.py`);
-* *workers* call handlers (`_threads_workers.py`).
+* *workers* call handlers (`_threads_workers.py`);
+* *schedules*, if there is need of it, asks the schedules of others (`_threads_schedules.py`).
 
 All are daemon threads of our own, and exist before a stop needs them: at interpreter exit
 no thread can be made any more, and one that isn't a daemon would be joined before anybody
@@ -26,6 +27,7 @@ from ._messages import (
 )
 from ._threads_lanes import Lane, LaneEnded
 from ._threads_loop import Add, EngineStats, Join, Loop, Remove
+from ._threads_schedules import Askers
 from ._threads_workers import Workers
 
 if TYPE_CHECKING:
@@ -97,6 +99,7 @@ class Engine:
             on_action=on_action,
             rng=rng or random.Random(),
         )
+        self._askers = Askers()
         self._specs: Sequence[JobSpec] = ()
         self._threads: tuple[Thread, ...] = ()
         self._to_close: SimpleQueue[ClaimBackend] = SimpleQueue()
@@ -119,7 +122,7 @@ class Engine:
             self._backend.close()
             raise
         self._loop.opened(info, sent, received, wall)
-        self._specs = specs
+        self._specs = [self._askers.timed(spec) for spec in specs]
         self._to_close.put(self._backend)
         return info
 
@@ -151,7 +154,7 @@ class Engine:
 
     def add(self, spec: JobSpec) -> None:
         """Schedule a job, in place of one of the same name. Never blocks."""
-        self._inbox.put(Add(spec))
+        self._inbox.put(Add(self._askers.timed(spec)))
 
     def remove(self, name: str) -> None:
         """Stop scheduling and watching a job. Never blocks."""
@@ -208,7 +211,7 @@ class Engine:
     def _run(self) -> None:
         """Be the scheduler thread: the loop, then the end of everything else."""
         self._loop.run(self._specs)
-        ending = self._workers.close()
+        ending = [*self._workers.close(), *self._askers.close()]
         try:
             self._end_lanes()
             for thread in ending:

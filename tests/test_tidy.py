@@ -51,6 +51,7 @@ THREAD_MAKERS = {
     "_lifecycle.py",  # a start in the background, and the one that leads a running scheduler
     "_lifecycle_outlet.py",  # listeners and log lines
     "_threads.py",
+    "_threads_schedules.py",  # asks the schedules of others
     "_threads_workers.py",
     "context.py",  # `on_abort`
 }
