@@ -6,6 +6,7 @@ Each keeps the laws if what it is made of does, and costs a bounded number of qu
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import date, datetime
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from ._values import instant
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ._messages import SlotSource
 
@@ -233,7 +234,7 @@ def words_of(schedule: object) -> str:
 
 
 def _listed(dates: object) -> list[object]:
-    if isinstance(dates, str) or not hasattr(dates, "__iter__"):
+    if isinstance(dates, str) or not isinstance(dates, Iterable):
         raise ConfigurationError(
             f'except_on({shown(dates)}): it is no list; give dates, such as ["2026-12-25"]'
         )

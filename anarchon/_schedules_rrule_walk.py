@@ -151,7 +151,7 @@ class _Pattern(Protocol):
         """Return the days of a year as bits; each has a time."""
         ...
 
-    def times(self, day: int) -> Sequence[int]:
+    def times(self, day: int, /) -> Sequence[int]:
         """Return the times of a day that has some, in seconds and in order."""
         ...
 

@@ -184,8 +184,8 @@ def test_a_class_is_not_registered():
 def test_an_object_that_declares_nothing(obj):
     message = refusal(Host().register, obj)
     assert message.endswith(
-        "no job is declared there; decorate its methods with every, cron, once, rrule or schedule of"
-        " anarchon"
+        "no job is declared there; decorate its methods with every, cron, once, rrule or schedule"
+        " of anarchon"
     )
     assert message.startswith("register(")
 

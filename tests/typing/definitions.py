@@ -66,6 +66,7 @@ class Sunsets:
 
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+RULE = "DTSTART:20260105T090000\nRRULE:FREQ=DAILY"
 
 
 def chains(host: Host) -> None:
@@ -73,6 +74,7 @@ def chains(host: Host) -> None:
     assert_type(host.every("a", 10, nothing), Host)
     assert_type(host.cron("a", "0 8 * * *", one, timezone="Europe/Athens"), Host)
     assert_type(host.once("a", NOON, async_nothing), Host)
+    assert_type(host.rrule("a", RULE, async_one, timezone="Asia/Tokyo"), Host)
     assert_type(host.schedule("a", Sunsets(), async_one), Host)
     assert_type(host.register(Reports(), prefix="eu."), Host)
     assert_type(host.remove("a"), bool)
@@ -128,6 +130,7 @@ async def decorated(host: Host, ctx: Context) -> None:
     async def digest() -> str:
         return ""
 
+    @host.rrule("d", RULE)
     @host.once("c", NOON)
     @host.schedule("d", Sunsets(), tags=["x"])
     def both() -> None: ...
@@ -146,6 +149,7 @@ class Declared:
     def sync(self, ctx: Context) -> int:
         return ctx.attempt
 
+    @decorators.rrule("zeroth", RULE, timezone="Asia/Tokyo", catch_up=0)
     @decorators.once("first", NOON)
     async def first(self) -> str:
         return ""
@@ -205,6 +209,7 @@ def mistakes(host: Host) -> None:
     host.cron("a", 5, nothing)  # type: ignore[call-overload]
     host.cron("a", "@daily", nothing, "UTC")  # type: ignore[call-overload]
     host.once("a", timedelta(hours=1), nothing)  # type: ignore[call-overload]
+    host.rrule("a", NOON, nothing)  # type: ignore[call-overload]
     host.schedule("a", "10s", nothing)  # type: ignore[call-overload]
     host.schedule("a", Sunsets, nothing)  # type: ignore[call-overload]
     host.register()  # type: ignore[call-arg]

@@ -1,0 +1,391 @@
+"""Recurrences of RFC 5545: what they mean, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from anarchon import ConfigurationError, MemoryBackend, Once, RRule, Scheduler, rrule
+from anarchon.schedules import rrule_in
+from tests.definitions.cron_examples import at
+
+MONTHLY = "DTSTART:20260131T090000\nRRULE:FREQ=MONTHLY"
+BEGIN = datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=1)
+
+
+def slots(text, count=4, timezone=None, after=BEGIN):
+    """Return the next slots, as short text in UTC."""
+    schedule, found = RRule(text, timezone), []
+    while len(found) < count and (after := schedule.next_after(after)) is not None:
+        found.append(after.strftime("%Y-%m-%d %H:%M:%S").removesuffix(":00"))
+    return found
+
+
+def rule(parts, start="20260105T090000"):
+    return f"DTSTART:{start}\nRRULE:{parts}"
+
+
+def refusal(text, timezone=None):
+    with pytest.raises(ConfigurationError) as caught:
+        RRule(text, timezone)
+    return str(caught.value)
+
+
+# --- what a rule means ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ("FREQ=DAILY", ["2026-01-05 09:00", "2026-01-06 09:00", "2026-01-07 09:00"]),
+        ("FREQ=DAILY;INTERVAL=10", ["2026-01-05 09:00", "2026-01-15 09:00", "2026-01-25 09:00"]),
+        ("FREQ=DAILY;BYMONTH=3", ["2026-03-01 09:00", "2026-03-02 09:00", "2026-03-03 09:00"]),
+        ("FREQ=DAILY;BYHOUR=9,17;BYSETPOS=-1", ["2026-01-05 17:00", "2026-01-06 17:00"]),
+        ("FREQ=WEEKLY", ["2026-01-05 09:00", "2026-01-12 09:00", "2026-01-19 09:00"]),
+        ("FREQ=WEEKLY;BYDAY=TU,SU", ["2026-01-06 09:00", "2026-01-11 09:00", "2026-01-13 09:00"]),
+        # From the RFC: the day on which a week starts changes which weeks are taken.
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=TU,SU;WKST=MO", ["2026-01-06 09:00", "2026-01-11 09:00"]),
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=TU,SU;WKST=SU", ["2026-01-06 09:00", "2026-01-18 09:00"]),
+        # BYSETPOS counts in the whole week, also where it began before DTSTART.
+        ("FREQ=WEEKLY;BYDAY=SU,WE,SA;WKST=SU;BYSETPOS=1", ["2026-01-11 09:00"]),
+        ("FREQ=MONTHLY;BYMONTHDAY=-1", ["2026-01-31 09:00", "2026-02-28 09:00"]),
+        ("FREQ=MONTHLY;BYMONTHDAY=31", ["2026-01-31 09:00", "2026-03-31 09:00"]),
+        ("FREQ=MONTHLY;BYDAY=2TU,-1FR", ["2026-01-13 09:00", "2026-01-30 09:00"]),
+        ("FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13", ["2026-02-13 09:00", "2026-03-13 09:00"]),
+        ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", ["2026-01-30 09:00"]),
+        ("FREQ=MONTHLY;INTERVAL=18", ["2026-01-05 09:00", "2027-07-05 09:00", "2029-01-05 09:00"]),
+        ("FREQ=YEARLY", ["2026-01-05 09:00", "2027-01-05 09:00"]),
+        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", ["2028-02-29 09:00", "2032-02-29 09:00"]),
+        ("FREQ=YEARLY;BYMONTH=11;BYDAY=4TH", ["2026-11-26 09:00", "2027-11-25 09:00"]),
+        ("FREQ=YEARLY;BYDAY=20MO", ["2026-05-18 09:00", "2027-05-17 09:00"]),
+        ("FREQ=YEARLY;BYYEARDAY=1,100,-1", ["2026-04-10 09:00", "2026-12-31 09:00"]),
+        # The weekday of DTSTART, a Monday, as for everything that a rule leaves open.
+        ("FREQ=YEARLY;BYWEEKNO=20", ["2026-05-11 09:00", "2027-05-17 09:00"]),
+        ("FREQ=HOURLY;INTERVAL=5", ["2026-01-05 09:00", "2026-01-05 14:00", "2026-01-05 19:00"]),
+        ("FREQ=HOURLY;BYMINUTE=0,30", ["2026-01-05 09:00", "2026-01-05 09:30"]),
+        ("FREQ=HOURLY;INTERVAL=36;BYHOUR=9", ["2026-01-05 09:00", "2026-01-08 09:00"]),
+        ("FREQ=DAILY;COUNT=2", ["2026-01-05 09:00", "2026-01-06 09:00"]),
+        ("FREQ=DAILY;UNTIL=20260106T090000", ["2026-01-05 09:00", "2026-01-06 09:00"]),
+        ("FREQ=DAILY;BYSECOND=7;COUNT=1", ["2026-01-05 09:00:07"]),
+        ("freq=daily;count=1", ["2026-01-05 09:00"]),
+    ],
+)
+def test_a_rule(parts, expected):
+    ends = "COUNT" in parts.upper() or "UNTIL" in parts
+    assert slots(rule(parts), len(expected) + ends) == expected
+
+
+def test_days_that_a_month_does_not_have_are_left_out():
+    assert slots(MONTHLY, 3) == ["2026-01-31 09:00", "2026-03-31 09:00", "2026-05-31 09:00"]
+
+
+def test_dates_are_added_and_left_out():
+    text = (
+        "DTSTART:20260105T090000\nRRULE:FREQ=WEEKLY;COUNT=4\n"
+        "RDATE:20260106T100000,20260112T090000\nEXDATE:20260119T090000\nEXDATE:20300101T000000"
+    )
+    expected = ["2026-01-05 09:00", "2026-01-06 10:00", "2026-01-12 09:00", "2026-01-26 09:00"]
+    assert slots(text, 9) == expected
+    schedule = RRule(text)
+    assert schedule.latest(at("2026-01-25T00:00:00Z")) == at("2026-01-12T09:00:00Z")
+    assert schedule.latest(at("2026-01-06T10:00:00Z")) == at("2026-01-06T10:00:00Z")
+    assert schedule.latest(at("2026-01-05T08:59:59Z")) is None
+
+
+def test_without_a_rule_the_first_time_is_a_slot():
+    assert slots("DTSTART:20260105T090000", 9) == ["2026-01-05 09:00"]
+    text = "DTSTART:20260105T090000\nRDATE:20260104T090000"
+    assert slots(text, 9) == ["2026-01-04 09:00", "2026-01-05 09:00"]
+
+
+def test_a_first_time_that_the_rule_does_not_name_is_no_slot():
+    assert slots(rule("FREQ=WEEKLY;BYDAY=WE"), 1) == ["2026-01-07 09:00"]
+
+
+def test_dates_without_a_time_are_midnights():
+    text = (
+        "DTSTART;VALUE=DATE:20260105\nRRULE:FREQ=DAILY;UNTIL=20260108\nEXDATE;VALUE=DATE:20260106"
+    )
+    expected = ["2026-01-04 22:00", "2026-01-06 22:00", "2026-01-07 22:00"]
+    assert slots(text, 9, "Europe/Athens") == expected
+
+
+def test_slots_end_with_one_cycle_of_the_calendar():
+    schedule = RRule(rule("FREQ=YEARLY"))
+    last = at("2369-01-05T09:00:00Z")
+    assert schedule.latest(datetime.max.replace(tzinfo=UTC)) == last
+    assert schedule.next_after(last) is None
+    assert schedule.next_after(datetime.max.replace(tzinfo=UTC)) is None
+    assert schedule.latest(datetime.min.replace(tzinfo=UTC)) is None
+
+
+def test_a_count_larger_than_the_calendar_is_no_limit():
+    assert RRule(rule("FREQ=YEARLY;COUNT=999999999")).latest(at("2400-01-01T00:00:00Z")) == at(
+        "2369-01-05T09:00:00Z"
+    )
+
+
+# --- zones --------------------------------------------------------------------------------
+
+
+def test_times_are_local_and_clock_changes_are_those_of_a_fixed_time():
+    # BR-135
+    text = "DTSTART:20260328T023000\nRRULE:FREQ=DAILY;COUNT=3"
+    assert slots(text, 9, "Europe/Berlin") == [
+        "2026-03-28 01:30",
+        "2026-03-29 01:00",  # the first instant after the gap
+        "2026-03-30 00:30",
+    ]
+    text = "DTSTART:20261024T023000\nRRULE:FREQ=DAILY;COUNT=3"
+    assert slots(text, 9, "Europe/Berlin") == [
+        "2026-10-24 00:30",
+        "2026-10-25 00:30",  # the first pass alone
+        "2026-10-26 01:30",
+    ]
+
+
+def test_an_hourly_rule_is_a_fixed_time_too():
+    text = "DTSTART:20261025T003000\nRRULE:FREQ=HOURLY;COUNT=5"
+    found = slots(text, 9, "Europe/Berlin", at("2026-10-24T00:00:00Z"))
+    assert [slot[11:] for slot in found] == ["22:30", "23:30", "00:30", "02:30", "03:30"]
+
+
+@pytest.mark.parametrize(
+    ("first", "timezone", "expected"),
+    [
+        ("DTSTART:20260105T090000", None, "09:00"),
+        ("DTSTART:20260105T090000", "Europe/Athens", "07:00"),
+        ("DTSTART;TZID=Europe/Athens:20260105T090000", None, "07:00"),
+        ("DTSTART;TZID=Europe/Athens:20260105T090000", "Europe/Athens", "07:00"),
+        ("dtstart;tzid=Europe/Athens:20260105T090000", None, "07:00"),
+        ("DTSTART:20260105T090000Z", None, "09:00"),
+        ("DTSTART:20260105T090000Z", "UTC", "09:00"),
+    ],
+)
+def test_the_zone_is_the_one_that_is_given_or_named(first, timezone, expected):
+    text = f"{first}\nRRULE:FREQ=DAILY;COUNT=1"
+    assert slots(text, 2, timezone) == [f"2026-01-05 {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("first", "timezone", "default", "zone"),
+    [
+        ("DTSTART:20260105T090000", None, None, "UTC"),
+        ("DTSTART:20260105T090000", None, "Asia/Tokyo", "Asia/Tokyo"),
+        ("DTSTART:20260105T090000", "Europe/Athens", "Asia/Tokyo", "Europe/Athens"),
+        ("DTSTART;TZID=Europe/Athens:20260105T090000", None, "Asia/Tokyo", "Europe/Athens"),
+        ("DTSTART:20260105T090000Z", None, "Asia/Tokyo", "UTC"),
+    ],
+)
+def test_a_scheduler_has_a_zone_for_those_that_name_none(first, timezone, default, zone):
+    assert rrule_in(first, timezone=timezone, default=default).timezone == zone
+    scheduler = Scheduler(MemoryBackend(), timezone=default)
+    scheduler.rrule("a", first, lambda: None, timezone=timezone)
+
+    @rrule("b", first, timezone=timezone)
+    def declared(): ...
+
+    scheduler.register(declared)
+    assert [job.schedule.timezone for job in scheduler.jobs] == [zone, zone]
+
+
+def test_a_limit_in_utc_is_an_instant():
+    text = "DTSTART;TZID=Europe/Berlin:20261024T023000\nRRULE:FREQ=DAILY;UNTIL="
+    assert len(slots(f"{text}20261025T002959Z", 9)) == 1
+    assert len(slots(f"{text}20261025T003000Z", 9)) == 2
+    # The second pass of the repeated hour: all of its times have been there.
+    assert len(slots(f"{text}20261025T011500Z", 9)) == 2
+    hourly = "DTSTART;TZID=Europe/Berlin:20261025T000000\nRRULE:FREQ=HOURLY;BYMINUTE=0,50;UNTIL="
+    assert slots(f"{hourly}20261025T010100Z", 9)[-1] == "2026-10-25 00:50"
+
+
+@pytest.mark.parametrize("until", ["99991231T235959Z", "99991231T235959", "23700101T000000"])
+def test_a_far_limit_is_none(until):
+    schedule = RRule(rule(f"FREQ=YEARLY;UNTIL={until}"), "Asia/Tokyo" if "Z" in until else None)
+    assert schedule.latest(at("9000-01-01T00:00:00Z")).year == 2369
+
+
+# --- the text -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DTSTART:20260105T090000\r\nRRULE:FREQ=WEEKLY;BY\r\n DAY=MO,\r\n\tFR\r\n",
+        "\n    DTSTART:20260105T090000\n    RRULE:FREQ=WEEKLY;BYDAY=MO,FR\n    ",
+        "DTSTART:20260105T090000\n            RRULE:FREQ=WEEKLY;BYDAY=MO,\n              FR",
+        "RRULE:freq=weekly;byday=fr,mo\nDTSTART;VALUE=DATE-TIME:20260105T090000",
+        "DTSTART:20260105T090000\nRRULE:FREQ=WEEKLY;BYDAY=MO,FR;INTERVAL=1;WKST=MO",
+    ],
+)
+def test_how_a_text_may_be_written(text):
+    assert slots(text, 3) == ["2026-01-05 09:00", "2026-01-09 09:00", "2026-01-12 09:00"]
+
+
+def test_recurrences_are_values():
+    one = RRule("dtstart;tzid=Europe/Athens:20260105T090000\n rrule:freq=daily")
+    same = RRule("DTSTART;TZID=Europe/Athens:20260105T090000\nRRULE:FREQ=DAILY", "Europe/Athens")
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != RRule("DTSTART:20260105T090000\nRRULE:FREQ=DAILY", "Europe/Athens")
+    assert one != Once("2026-01-05T07:00:00Z")
+    assert repr(one) == (
+        r"RRule('DTSTART;TZID=Europe/Athens:20260105T090000\nRRULE:FREQ=DAILY',"
+        " timezone='Europe/Athens')"
+    )
+    assert eval(repr(one)) == pickle.loads(pickle.dumps(one)) == one
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (rule("FREQ=DAILY"), "FREQ=DAILY from 2026-01-05 09:00:00"),
+        ("DTSTART;VALUE=DATE:20260105", "on 2026-01-05"),
+        (
+            "DTSTART;TZID=Asia/Tokyo:20260105T090000\nRRULE:FREQ=DAILY\nRDATE:20260101T000000",
+            "FREQ=DAILY from 2026-01-05 09:00:00 in Asia/Tokyo and 1 more date",
+        ),
+        (
+            rule("FREQ=DAILY") + "\nRDATE:20260101T000000\nEXDATE:20260106T090000,20260107T090000",
+            "FREQ=DAILY from 2026-01-05 09:00:00 and 1 more date except 2 dates",
+        ),
+    ],
+)
+def test_it_describes_itself(text, words):
+    assert RRule(text).describe() == words
+
+
+# --- what is refused ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "None is not text; write lines such as"),
+        (5, "5 is not text"),
+        ("", "there is no DTSTART, so each instance would count from another time"),
+        ("RRULE:FREQ=DAILY", "there is no DTSTART"),
+        ("FREQ=DAILY", "is no DTSTART, RRULE, RDATE or EXDATE"),
+        ("DTSTART:20260105T090000\nBEGIN:VEVENT", "'BEGIN:VEVENT' is no DTSTART"),
+        ("DTSTART:20260105T090000\nEXRULE:FREQ=DAILY", "EXRULE is no longer in the RFC"),
+        ("DTSTART:20260105T090000\nDTSTART:20260105T090000", "DTSTART is there 2 times"),
+        (rule("FREQ=DAILY") + "\nRRULE:FREQ=WEEKLY", "join two schedules with either()"),
+        ("DTSTART:20260105T090000 RRULE:FREQ=DAILY", "is no date and time"),
+        ("DTSTART:2026-01-05T09:00:00", "is no date and time; write 20260105T090000"),
+        ("DTSTART:20260230T090000", "is no date and time"),
+        ("DTSTART:20260105T090060", "is no date and time"),
+        ("DTSTART:20260105T0900", "is no date and time"),
+        ("DTSTART:20260105T090000,20260106T090000", "is a list; give the first time alone"),
+        ("DTSTART:19690105T090000", "year 1969 is out of range; write 1970 to 2099"),
+        ("DTSTART:21000105T090000", "year 2100 is out of range"),
+        ("DTSTART;X-A=1:20260105T090000", "parameter 'X-A=1' is not known; write TZID= or VALUE="),
+        ("DTSTART;TZID=UTC;TZID=UTC:20260105T090000", "parameter 'TZID=UTC' is not known"),
+        ("DTSTART;VALUE=PERIOD:20260105T090000", "VALUE=PERIOD is not supported"),
+        ("DTSTART;VALUE=DATE:20260105T090000", "is of another form than DTSTART"),
+        ("DTSTART:20260105", "is of another form than DTSTART"),
+        ("DTSTART:20260105T090000\nEXDATE:20260106", "'20260106' is of another form than DTSTART"),
+        (
+            "DTSTART;TZID=Asia/Tokyo:20260105T090000\nRDATE;TZID=Asia/Seoul:20260106T090000",
+            "RDATE is in Asia/Seoul, DTSTART in Asia/Tokyo; write all times in one zone",
+        ),
+        (
+            "DTSTART;TZID=Asia/Tokyo:20260105T090000\nEXDATE:20260106T090000Z",
+            "is in UTC; write the local time in Asia/Tokyo, without Z",
+        ),
+        ("DTSTART:20260105T090000\nRRULE;TZID=UTC:FREQ=DAILY", "RRULE takes no parameters"),
+        (rule("FREQ=MINUTELY"), "FREQ=MINUTELY is finer than HOURLY; use every() or cron()"),
+        (rule("FREQ=SECONDLY"), "FREQ=SECONDLY is finer than HOURLY"),
+        (rule("FREQ=FORTNIGHTLY"), "FREQ=FORTNIGHTLY is not known; write one of YEARLY"),
+        (rule("INTERVAL=2"), "FREQ= is not known"),
+        (rule("FREQ=DAILY;"), "'' is not known"),
+        (rule("FREQ=DAILY;COUNT="), "'COUNT=' is not known"),
+        (rule("FREQ=DAILY;BYEASTER=0"), "'BYEASTER=0' is not known"),
+        (rule("FREQ=DAILY;FREQ=DAILY"), "FREQ is there twice; write one list"),
+        (rule("FREQ=DAILY;COUNT=0"), "COUNT=0 is out of range; write 1 to"),
+        (rule("FREQ=DAILY;COUNT=-1"), "COUNT=-1 is out of range"),
+        (rule("FREQ=DAILY;INTERVAL=0"), "INTERVAL=0 is out of range; write 1 to 36525"),
+        (rule("FREQ=YEARLY;INTERVAL=101"), "INTERVAL=101 is out of range; write 1 to 100"),
+        (rule("FREQ=DAILY;COUNT=2;UNTIL=20270101T000000"), "COUNT and UNTIL exclude each other"),
+        (rule("FREQ=DAILY;UNTIL=20270101"), "'20270101' is of another form than DTSTART"),
+        (rule("FREQ=DAILY;UNTIL=tomorrow"), "UNTIL: 'TOMORROW' is no date and time"),
+        (rule("FREQ=DAILY;BYHOUR=24"), "BYHOUR: '24' is wrong; write 0 to 23"),
+        (rule("FREQ=DAILY;BYHOUR=-1"), "BYHOUR: '-1' is wrong; write 0 to 23"),
+        (rule("FREQ=DAILY;BYSECOND=60"), "BYSECOND: '60' is wrong; write 0 to 59"),
+        (rule("FREQ=DAILY;BYHOUR=9,"), "BYHOUR: '' is wrong"),
+        (rule("FREQ=MONTHLY;BYMONTHDAY=0"), "'0' is wrong; write 1 to 31, or -31 to -1"),
+        (rule("FREQ=MONTHLY;BYMONTHDAY=32"), "'32' is wrong; write 1 to 31"),
+        (rule("FREQ=YEARLY;BYMONTH=13"), "BYMONTH: '13' is wrong; write 1 to 12"),
+        (rule("FREQ=WEEKLY;BYDAY=XX"), "BYDAY: 'XX' is wrong; write MO to SU, or 1MO, -1FR"),
+        (rule("FREQ=WEEKLY;BYDAY=1MO"), "counts, which has no meaning with FREQ=WEEKLY"),
+        (rule("FREQ=MONTHLY;BYDAY=0MO"), "BYDAY: '0MO' is wrong"),
+        (rule("FREQ=MONTHLY;BYDAY=6MO"), "BYDAY: '6MO' is wrong; no month has more than 5"),
+        (rule("FREQ=YEARLY;BYMONTH=2;BYDAY=6MO"), "no month has more than 5"),
+        (rule("FREQ=YEARLY;BYDAY=54MO"), "no year has more than 53"),
+        (rule("FREQ=YEARLY;BYWEEKNO=20;BYDAY=1MO"), "which has no meaning with BYWEEKNO"),
+        (rule("FREQ=WEEKLY;BYMONTHDAY=1"), "BYMONTHDAY has no meaning with FREQ=WEEKLY; remove"),
+        (rule("FREQ=MONTHLY;BYWEEKNO=1"), "BYWEEKNO has no meaning with FREQ=MONTHLY"),
+        (rule("FREQ=DAILY;BYYEARDAY=1"), "BYYEARDAY has no meaning with FREQ=DAILY"),
+        (rule("FREQ=MONTHLY;BYSETPOS=1"), "BYSETPOS chooses among the times of other BY parts"),
+        (rule("FREQ=WEEKLY;WKST=XX"), "WKST=XX is no weekday; write MO to SU"),
+        (rule("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"), "no date ever matches it"),
+        (rule("FREQ=DAILY;UNTIL=20260104T000000"), "no date ever matches it"),
+        (rule("FREQ=DAILY;COUNT=1") + "\nEXDATE:20260105T090000", "no date ever matches it"),
+        (rule("FREQ=HOURLY;INTERVAL=2;BYHOUR=8"), "no date ever matches it"),
+        (rule("FREQ=MONTHLY;BYDAY=1MO;BYSETPOS=2"), "no date ever matches it"),
+        (rule("FREQ=DAILY") + " " * 4096, "use ASCII characters only, at most 4096"),
+        ("DTSTART:２0260105T090000", "use ASCII characters only"),  # noqa: RUF001
+    ],
+)
+def test_what_is_refused(text, words):
+    # BR-094
+    message = refusal(text)
+    assert message.startswith("rrule")
+    assert words in message
+
+
+def test_an_hourly_rule_needs_a_recent_first_time():
+    recent, old = (datetime.now(UTC) - timedelta(days=365.25 * years) for years in (9.99, 10.01))
+    assert slots(rule("FREQ=HOURLY", recent.strftime("%Y%m%dT%H%M%S")), 1)
+    message = refusal(rule("FREQ=HOURLY", old.strftime("%Y%m%dT%H%M%S")))
+    assert "FREQ=HOURLY needs a DTSTART within the last 10 years; write a later one" in message
+
+
+def test_two_zones_are_refused():
+    named = "DTSTART;TZID=Asia/Tokyo:20260105T090000"
+    message = refusal(named, "Europe/Athens")
+    assert "DTSTART is in Asia/Tokyo, but timezone is 'Europe/Athens'" in message
+    assert "DTSTART is in UTC, but timezone" in refusal("DTSTART:20260105T090000Z", "Asia/Tokyo")
+    assert "no zone 'Mars/Base' was found" in refusal(named.replace("Asia/Tokyo", "Mars/Base"))
+    assert "no zone 'Mars/Base' was found" in refusal("DTSTART:20260105T090000", "Mars/Base")
+
+
+def test_a_date_has_no_limit_with_a_time():
+    text = "DTSTART;VALUE=DATE;TZID=Asia/Tokyo:20260105\nRRULE:FREQ=DAILY;UNTIL=20260107T000000Z"
+    assert "UNTIL: '20260107T000000Z' has a time, DTSTART has none; write a date" in refusal(text)
+
+
+def test_definitions_hint_at_what_was_meant():
+    scheduler = Scheduler(MemoryBackend())
+    with pytest.raises(ConfigurationError, match="it is a recurrence, so use rrule"):
+        scheduler.cron("a", MONTHLY, lambda: None)
+    with pytest.raises(ConfigurationError, match="it is an interval, so use every"):
+        scheduler.rrule("a", "10s", lambda: None)
+    with pytest.raises(ConfigurationError, match="the name comes first, then the recurrence"):
+        scheduler.rrule("DTSTART:20260131T090000", "a", lambda: None)
+    with pytest.raises(ConfigurationError, match="without a name and a recurrence"):
+        scheduler.rrule(lambda: None)
+    with pytest.raises(ConfigurationError, match=r"job 'a'.*rrule 'DTSTART"):
+        scheduler.rrule("a", "DTSTART:1\nRRULE:FREQ=DAILY", lambda: None)
+
+
+def test_both_forms_define_a_job():
+    scheduler = Scheduler(MemoryBackend())
+
+    @scheduler.rrule("a", MONTHLY, catch_up=0)
+    def form(): ...
+
+    assert scheduler.rrule("b", MONTHLY, form) is scheduler
+    assert [job.schedule for job in scheduler.jobs] == [RRule(MONTHLY)] * 2
+    assert scheduler.next_slots("a", 2) == scheduler.next_slots("b", 2)
