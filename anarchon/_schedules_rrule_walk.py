@@ -46,7 +46,8 @@ class RecurrenceWalk:
         rule = None if found.rule is None else RuleWalk(found.rule)
         # A rule that can never match would search for centuries each time.
         self._rule = None if rule is None or rule.after(-1) is None else rule
-        self._added = found.added
+        # Nothing is looked for more than once on behalf of a date that is left out anyway.
+        self._added = tuple(wall for wall in found.added if wall not in found.excluded)
         self._excluded = found.excluded
 
     def after(self, wall: int) -> int | None:
