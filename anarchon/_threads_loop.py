@@ -39,6 +39,7 @@ from ._messages import (
 )
 from ._threads_handler import Attempt
 from ._threads_lanes import Ask, Reply
+from ._threads_schedules import untimed
 from ._threads_workers import HandlerEnded
 from ._values import (
     RunKey,
@@ -325,7 +326,8 @@ class Loop:
             job = action.spec.job
             data = action.data if action.has_data else job.data
             switch = Switch(self._clock)
-            context = Context(action, self._settings.instance_id, Signal(switch), data)
+            own = action._replace(spec=untimed(action.spec))
+            context = Context(own, self._settings.instance_id, Signal(switch), data)
             started = self._workers.start(
                 Attempt(action.lease, context, switch, job.handler, job.pass_context, self._around)
             )

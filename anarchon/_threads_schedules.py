@@ -78,7 +78,7 @@ class Timed:
     """A schedule that is asked by `Askers`. Equal to others of the same schedule."""
 
     def __init__(self, source: SlotSource, askers: Askers) -> None:
-        self._source = source
+        self.source = source
         self._askers = askers
         self._late: SimpleQueue[Answer] | None = None
 
@@ -88,7 +88,7 @@ class Timed:
         Raises:
             TimeoutError: The schedule didn't answer in time, or hasn't yet.
         """
-        return self._asked(lambda: self._source.next_after_ms(t_ms))
+        return self._asked(lambda: self.source.next_after_ms(t_ms))
 
     def latest_ms(self, t_ms: int) -> int | None:
         """Return the greatest slot at or before `t_ms`.
@@ -96,17 +96,17 @@ class Timed:
         Raises:
             TimeoutError: The schedule didn't answer in time, or hasn't yet.
         """
-        return self._asked(lambda: self._source.latest_ms(t_ms))
+        return self._asked(lambda: self.source.latest_ms(t_ms))
 
     def _asked(self, ask: Callable[[], int | None]) -> int | None:
         if self._late is not None and self._late.empty():
-            raise TimeoutError(f"{shown(self._source)} still hasn't answered")
+            raise TimeoutError(f"{shown(self.source)} still hasn't answered")
         self._late = self._askers.ask(ask)
         try:
             answer = self._askers.wait(self._late)
         except Empty:
             raise TimeoutError(
-                f"{shown(self._source)} took longer than {ANSWER_WITHIN:g} s; compute slots"
+                f"{shown(self.source)} took longer than {ANSWER_WITHIN:g} s; compute slots"
                 " without waiting for anything"
             ) from None
         self._late = None
@@ -115,10 +115,16 @@ class Timed:
         return answer
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Timed) and self._source == other._source
+        return isinstance(other, Timed) and self.source == other.source
 
     def __hash__(self) -> int:
-        return hash(self._source)
+        return hash(self.source)
+
+
+def untimed(spec: JobSpec) -> JobSpec:
+    """Return a job with its schedule itself, for a thread that may wait for it."""
+    timed = spec.schedule
+    return spec._replace(schedule=timed.source) if isinstance(timed, Timed) else spec
 
 
 def _answer(questions: SimpleQueue[Question | None]) -> None:

@@ -202,6 +202,27 @@ def test_jobs_on_one_object_share_what_it_says(clock):
     scheduler.stop(2)
 
 
+def test_a_handler_waits_for_the_previous_slot_on_its_own_thread(clock):
+    own, asked_by, previous = Own(), [], []
+
+    def note(t, slot):
+        asked_by.append(threading.current_thread().name)
+        return slot
+
+    scheduler = Scheduler(MemoryBackend())
+    scheduler.schedule("own", own, lambda ctx: previous.append(ctx.slot - ctx.previous_slot))
+    clock.attach(scheduler)
+    own.fault = note
+    scheduler.start()
+    clock.advance("15s")
+    assert previous[-1] == 10_000
+    assert {name.rstrip("-0123456789") for name in asked_by} == {
+        "anarchon-schedules",
+        "anarchon-worker",
+    }
+    scheduler.stop(2)
+
+
 def test_asking_for_slots_waits_as_long_as_it_takes():
     own = Own()
     scheduler = Scheduler(MemoryBackend()).schedule("own", own, lambda: None)
