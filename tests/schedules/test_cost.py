@@ -47,6 +47,7 @@ def test_the_worked_examples(meter):
     assert sweep.figures.cases == 504
 
 
+@pytest.mark.serial
 def test_what_could_take_long(meter):
     sweep = Sweep(meter)
     for case in HARD:
