@@ -6,6 +6,7 @@ import pytest
 
 from anarchon import _core_schedules
 from anarchon._messages import Claim, Note
+from anarchon.schedules import Cron
 from tests.core.harness import Story
 from tests.core.words import Once, closed, free, job, key, ms, won
 
@@ -82,6 +83,27 @@ def test_ten_thousand_jobs_cost_as_much_as_they_have_different_schedules():
     assert Grid.asked == 0
     look_ahead(story)
     assert Grid.asked == 100
+
+
+def test_ten_thousand_cron_jobs_compute_each_expression_and_zone_once(monkeypatch):
+    asked = []
+    compute = Cron.next_after_ms
+
+    def counted(cron, t_ms):
+        asked.append((cron.expression, cron.timezone))
+        return compute(cron, t_ms)
+
+    monkeypatch.setattr(Cron, "next_after_ms", counted)
+    zones = ["UTC", "Europe/Athens", "Asia/Tokyo", "America/Havana"]
+    texts = [f"*/{n} * * * *" for n in (1, 2, 3, 5, 6)]
+    story = story_of(*(Cron(texts[n % 5], zones[n // 5 % 4]) for n in range(10_000)))
+    look_ahead(story)
+    asked.clear()
+    assert len(to_the_claim(story).wishes) == 128
+    assert asked == []
+    look_ahead(story)
+    # Those of every minute alone are due: one expression in four zones.
+    assert sorted(asked) == sorted((texts[0], zone) for zone in zones)
 
 
 def test_looking_ahead_makes_no_difference_to_what_is_claimed():
