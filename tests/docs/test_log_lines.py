@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from anarchon import Scheduler, SqliteBackend
+from anarchon._core_schedules import SUSPENDED_FOR
+from anarchon._threads_schedules import ANSWER_WITHIN
 from anarchon.testing import ManualClock
-from tests.docs.pages import DATED, PAGES, blocks, said_lines, shape
+from tests.docs.pages import DATED, PAGES, blocks, said_lines, shape, text_of
 
 
 def test_text_is_log_lines_and_each_is_compared_with_real_ones():
@@ -36,6 +38,14 @@ class Broken:
 
     def latest(self, t):
         return None if self.mended else 1 / 0
+
+
+def test_how_long_a_schedule_has_and_when_it_is_asked_again():
+    """What it does then is shown by tests/facade/test_schedules_of_others.py."""
+    assert (ANSWER_WITHIN, SUSPENDED_FOR) == (1.0, 60.0)
+    text = text_of("schedules.md")
+    assert "takes longer than a second" in text
+    assert "asked again each minute" in text
 
 
 def test_a_schedule_that_raises_is_told_of_once_and_asked_again(tmp_path, monkeypatch, caplog):
