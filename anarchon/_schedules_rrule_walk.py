@@ -13,9 +13,10 @@ year. One year is one step of the walk, and a walk has at most 400.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from datetime import MAXYEAR, datetime
 from math import gcd
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, overload
 
 from ._schedules_rrule_text import LAST_YEAR
 from ._schedules_rrule_turns import (
@@ -30,7 +31,7 @@ from ._schedules_rrule_turns import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from ._schedules_rrule import Recurrence, Rule
 
@@ -133,6 +134,9 @@ class RuleWalk:
         day, second = divmod(self._begin, _DAY)
         for year in range(year_of(day), LAST_YEAR + 1):
             first = first_day(year)
+            if day < first and count > (whole := self._pattern.count(year)):
+                count -= whole
+                continue
             for found in bits_up(self._pattern.days(year), max(day - first, 0)):
                 times = self._pattern.times(first + found)
                 place = bisect_left(times, second) if first + found == day else 0
@@ -156,6 +160,10 @@ class _Pattern(Protocol):
         """Return the times of a day that has some, in seconds and in order."""
         ...
 
+    def count(self, year: int) -> int:
+        """Return how many times all days of a year have together."""
+        ...
+
 
 def _pattern(rule: Rule) -> _Pattern:
     if rule.frequency == "HOURLY":
@@ -171,7 +179,7 @@ class _Plain:
     def __init__(self, rule: Rule) -> None:
         self._shapes = _Shapes(rule)
         self._turns = turns(rule)
-        times = _sums([hour * 3600 for hour in rule.hours], _within_hour(rule))
+        times = _Sums([hour * 3600 for hour in rule.hours], _within_hour(rule))
         self._times = _picked(times, rule.positions)
 
     def days(self, year: int) -> int:
@@ -179,6 +187,9 @@ class _Plain:
 
     def times(self, _day: int) -> Sequence[int]:
         return self._times
+
+    def count(self, year: int) -> int:
+        return self.days(year).bit_count() * len(self._times)
 
 
 class _Hourly:
@@ -205,7 +216,12 @@ class _Hourly:
         return self._shapes.days(year) & found if self._times else 0
 
     def times(self, day: int) -> Sequence[int]:
-        return _sums([hour for hour, stride in self._hours if stride.has(day)], self._times)
+        return _Sums([hour for hour, stride in self._hours if stride.has(day)], self._times)
+
+    def count(self, year: int) -> int:
+        days = self._shapes.days(year)
+        hours = sum((days & stride.days(year)).bit_count() for _, stride in self._hours)
+        return hours * len(self._times)
 
 
 class _Picked:
@@ -215,7 +231,7 @@ class _Picked:
         self._rule = rule
         self._shapes = _Shapes(rule)
         self._turns = turns(rule)
-        self._times = _sums([hour * 3600 for hour in rule.hours], _within_hour(rule))
+        self._times = _Sums([hour * 3600 for hour in rule.hours], _within_hour(rule))
 
     def days(self, year: int) -> int:
         turns, first, found = self._turns.days(year), first_day(year), 0
@@ -233,6 +249,10 @@ class _Picked:
             if day in period
             for chosen in [self._chosen(period)]
         )
+
+    def count(self, year: int) -> int:
+        first = first_day(year)
+        return sum(len(self.times(first + bit)) for bit in bits_up(self.days(year), 0))
 
     def _periods(self, year: int) -> Iterator[range]:
         first, end = first_day(year), first_day(year + 1)
@@ -305,11 +325,27 @@ class _Shapes:
 
 
 def _within_hour(rule: Rule) -> Sequence[int]:
-    return _sums([minute * 60 for minute in rule.minutes], rule.seconds)
+    return _Sums([minute * 60 for minute in rule.minutes], rule.seconds)
 
 
-def _sums(coarse: Sequence[int], fine: Sequence[int]) -> Sequence[int]:
-    return [high + low for high in coarse for low in fine]
+class _Sums(Sequence[int]):
+    """All sums of one of each, in order, without making them: there may be 86,400."""
+
+    def __init__(self, coarse: Sequence[int], fine: Sequence[int]) -> None:
+        self._coarse, self._fine = coarse, fine
+
+    def __len__(self) -> int:
+        return len(self._coarse) * len(self._fine)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        high, low = divmod(place, len(self._fine))
+        return self._coarse[high] + self._fine[low]
 
 
 def _picked(times: Sequence[int], positions: Sequence[int]) -> Sequence[int]:

@@ -389,3 +389,25 @@ def test_both_forms_define_a_job():
     assert scheduler.rrule("b", MONTHLY, form) is scheduler
     assert [job.schedule for job in scheduler.jobs] == [RRule(MONTHLY)] * 2
     assert scheduler.next_slots("a", 2) == scheduler.next_slots("b", 2)
+
+
+ALL_SECONDS = f"BYMINUTE={','.join(map(str, range(60)))};BYSECOND={','.join(map(str, range(60)))}"
+ALL_HOURS = f"BYHOUR={','.join(map(str, range(24)))}"
+
+
+@pytest.mark.parametrize(
+    ("parts", "number"),
+    [
+        (f"FREQ=HOURLY;{ALL_SECONDS}", 365 * 86_400 + 1),
+        (f"FREQ=DAILY;{ALL_HOURS};{ALL_SECONDS}", 365 * 86_400 + 1),
+        (f"FREQ=YEARLY;BYYEARDAY=1;{ALL_HOURS};{ALL_SECONDS}", 86_400 + 1),
+        (f"FREQ=MONTHLY;BYDAY=TH,FR;BYSETPOS=1,2;{ALL_HOURS}", 24 + 1),
+    ],
+)
+def test_the_last_of_very_many_is_found_without_going_through_them(parts, number):
+    schedule = RRule(rule(f"{parts};COUNT={number}", "20260101T000000"))
+    last = schedule.latest(datetime.max.replace(tzinfo=UTC))
+    assert schedule.next_after(last) is None
+    counted = RRule(rule(parts, "20260101T000000"))
+    assert counted.latest(last) == last
+    assert last == at("2027-01-01T00:00:00Z")
