@@ -33,10 +33,10 @@ _ONE_SHIFT_AT_MOST = timedelta(days=3) // _SECOND
 # leap seconds; instances could not agree on slots with them.
 _REFUSED_KEYS = ("localtime", "posixrules", "right/")
 # From 2100 on each zone follows one yearly rule (the last change that the time zone data
-# list by date is in 2087), and any 40 years hold every kind of year: the seven weekdays
-# that it can begin with, leap or not. What fell into gaps so long does so for ever.
+# list by date is in 2087), and any 40 whole years hold every kind of year: the seven
+# weekdays that it can begin with, leap or not. What fell into gaps so long does so for ever.
 _ONE_RULE = (datetime(2100, 1, 1, tzinfo=UTC) - _UTC_EPOCH) // _SECOND
-_EVERY_KIND_OF_YEAR = timedelta(days=40 * 366) // _SECOND
+_EVERY_KIND_OF_YEAR = timedelta(days=42 * 366) // _SECOND
 
 
 class Walk(Protocol):

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import time
+from calendar import isleap
+from datetime import date
 from pathlib import Path
 from random import Random
 from zoneinfo import TZPATH, available_timezones
@@ -116,6 +118,12 @@ def test_a_rule_that_never_comes_is_refused_at_once(meter, rule):
         RRule(f"DTSTART:20430620T123525\nRRULE:{rule}")
     assert time.thread_time() - begun < 1
     assert meter.steps <= 2 * MOST_STEPS  # it is tried twice: all years, and then the dates
+
+
+def test_forty_years_hold_every_kind_of_year():
+    kinds = [(date(year, 1, 1).weekday(), isleap(year)) for year in range(2000, 2441)]
+    assert all(len(set(kinds[at : at + 40])) == 14 for at in range(400))
+    assert any(len(set(kinds[at : at + 39])) < 14 for at in range(400))
 
 
 def last_listed_change(data: bytes) -> int:
