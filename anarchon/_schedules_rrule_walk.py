@@ -236,7 +236,9 @@ class _Picked:
     def days(self, year: int) -> int:
         turns, first, found = self._turns.days(year), first_day(year), 0
         for period in self._periods(year) if turns else ():
-            for day in self._chosen(period):
+            # A period has its turn as a whole.
+            has_turn = turns >> max(period[0] - first, 0) & 1
+            for day in self._chosen(period) if has_turn else ():
                 if first <= day < first_day(year + 1):
                     found |= 1 << (day - first)
         return found & turns

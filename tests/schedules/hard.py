@@ -11,6 +11,7 @@ _LONG = ",".join(str(n) for n in range(10, 60))
 INSTANTS = [
     *("1900-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "1981-01-01T00:00:00Z"),
     *("2026-03-29T00:59:59Z", "2026-10-25T00:59:59Z", "2099-12-31T23:59:59Z"),
+    "2369-12-31T23:59:59Z",
 ]
 _DEFINITIONS = [
     # All that these name falls into gaps, for ever or for decades.
@@ -52,6 +53,11 @@ _RULES = [
     ("DTSTART:20000229T023000\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO", "UTC"),
     ("DTSTART:19700101T000000\nRRULE:FREQ=YEARLY;BYDAY=53MO", "UTC"),
     ("DTSTART:19700101T000000\nRRULE:FREQ=DAILY;INTERVAL=365;BYMONTH=2;BYMONTHDAY=29", "UTC"),
+    # Many periods, of which few have their turn, and those seldom in August.
+    (
+        "DTSTART:20040830T160010\nRRULE:FREQ=WEEKLY;INTERVAL=13;BYMONTH=8;BYHOUR=16,18;BYSETPOS=-2",
+        "Africa/Abidjan",
+    ),
     # One that comes in centuries, after many dates that are left out.
     (
         f"DTSTART:20620414T193535\n{_SELDOM}\nRDATE:{_DATES}\nEXDATE:{_DATES}",
