@@ -232,6 +232,7 @@ class _Picked:
         self._shapes = _Shapes(rule)
         self._turns = turns(rule)
         self._times = _Sums([hour * 3600 for hour in rule.hours], _within_hour(rule))
+        self._known: dict[int, Mapping[int, Sequence[int]]] = {}
 
     def days(self, year: int) -> int:
         turns, first, found = self._turns.days(year), first_day(year), 0
@@ -269,21 +270,26 @@ class _Picked:
 
     def _chosen(self, period: range) -> Mapping[int, Sequence[int]]:
         # A week may begin in one year and end in the next.
-        days = [
+        days = sorted(
             first + bit
             for year in {year_of(period[0]), year_of(period[-1])}
             for first in [first_day(year)]
-            for bit in bits_up(self._shapes.days(year), max(period[0] - first, 0))
-            if first + bit in period
-        ]
-        days.sort()
-        chosen: dict[int, list[int]] = {}
-        total = len(days) * len(self._times)
-        for place in sorted({p - 1 if p > 0 else total + p for p in self._rule.positions}):
-            if 0 <= place < total:
-                day, time = divmod(place, len(self._times))
-                chosen.setdefault(days[day], []).append(self._times[time])
-        return chosen
+            for named in [self._shapes.days(year) & (1 << (period.stop - first)) - 1]
+            for bit in bits_up(named, max(period[0] - first, 0))
+        )
+        return {days[place]: times for place, times in self._places(len(days)).items()}
+
+    def _places(self, days: int) -> Mapping[int, Sequence[int]]:
+        """Return which of so many days are chosen, and their times."""
+        if days not in self._known:
+            chosen: dict[int, list[int]] = {}
+            total = days * len(self._times)
+            for place in sorted({p - 1 if p > 0 else total + p for p in self._rule.positions}):
+                if 0 <= place < total:
+                    day, time = divmod(place, len(self._times))
+                    chosen.setdefault(day, []).append(self._times[time])
+            self._known[days] = chosen
+        return self._known[days]
 
 
 class _Shapes:

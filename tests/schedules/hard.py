@@ -5,6 +5,9 @@ from __future__ import annotations
 from .cases import Case
 from .vectors import ms
 
+_DAY, _HOUR = (",".join(str(n) for n in range(most)) for most in (24, 60))
+_POSITIONS = ",".join(str(n) for n in range(-366, 367) if n)
+_ALL_WEEK = "RRULE:FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR,SA,SU"
 _SELDOM = "RRULE:FREQ=DAILY;INTERVAL=25;BYMONTH=9;BYMONTHDAY=21;BYDAY=WE,MO"
 _DATES = ",".join(f"206205{n:02d}T193535" for n in range(1, 32))
 _LONG = ",".join(str(n) for n in range(10, 60))
@@ -57,6 +60,11 @@ _RULES = [
     (
         "DTSTART:20040830T160010\nRRULE:FREQ=WEEKLY;INTERVAL=13;BYMONTH=8;BYHOUR=16,18;BYSETPOS=-2",
         "Africa/Abidjan",
+    ),
+    # As many positions as there can be, in each week.
+    (
+        f"DTSTART:20200101T000000\n{_ALL_WEEK};BYHOUR={_DAY};BYMINUTE={_HOUR};BYSETPOS={_POSITIONS}",
+        "Europe/Berlin",
     ),
     # One that comes in centuries, after many dates that are left out.
     (
