@@ -42,20 +42,21 @@ _DEFINITIONS = [
     ("0 0 L-30 * *", "UTC"),
     ("0 0 0 29 2 * 2096,2099", "UTC"),
     ("0 0 0 31 12 * 2099", "Europe/Berlin"),
-    ("0 0 0 * 2 1#5 2096-2099", "UTC"),
+    ("0 0 0 * 2 3#5 2096-2099", "UTC"),
     ("0 0 31W 2-12/2,1 *", "Asia/Tokyo"),
     ("0 0 29W 2 SUN#5", "Asia/Tokyo"),
     ("0 0 30,31 2,4 1#5", "Asia/Tokyo"),
     ("0 0 0 1 1 * 1970", "UTC"),
     # Long lists.
-    (f"{_LONG} {_LONG} 1 L,LW,1W,15W 2 *", "Europe/Berlin"),
+    (f"{_LONG} {_DAY} L,LW,1W,15W 2 5#5", "Europe/Berlin"),
+    (f"59 {_LONG} 1 L,LW,1W,15W 2 5#5", "Europe/Berlin"),
     (f"{','.join(['59'] * 78)} 23 31 12 *", "Europe/Berlin"),
     (f"0 0 {','.join(f'L-{n}' for n in range(1, 31))} 2 1#5", "Europe/Berlin"),
 ]
 _RULES = [
     ("DTSTART:20000229T023000\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO", "UTC"),
     ("DTSTART:19700101T000000\nRRULE:FREQ=YEARLY;BYDAY=53MO", "UTC"),
-    ("DTSTART:19700101T000000\nRRULE:FREQ=DAILY;INTERVAL=365;BYMONTH=2;BYMONTHDAY=29", "UTC"),
+    ("DTSTART:19700101T000000\nRRULE:FREQ=DAILY;INTERVAL=250;BYMONTH=2;BYMONTHDAY=29", "UTC"),
     # Many periods, of which few have their turn, and those seldom in August.
     (
         "DTSTART:20040830T160010\nRRULE:FREQ=WEEKLY;INTERVAL=13;BYMONTH=8;BYHOUR=16,18;BYSETPOS=-2",
@@ -73,7 +74,7 @@ _RULES = [
     ),
     # One that never comes, beside a date that does.
     (
-        "DTSTART:20060101T035000\nRRULE:FREQ=MONTHLY;BYSETPOS=2\nRDATE:20260101T035000",
+        "DTSTART:20060101T035000\nRRULE:FREQ=MONTHLY;BYMINUTE=50;BYSETPOS=2\nRDATE:20260101T035000",
         "Europe/Athens",
     ),
     ("DTSTART:19700329T023000\nRRULE:FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU", "Europe/Berlin"),

@@ -53,6 +53,7 @@ def test_the_worked_examples(meter):
 def test_what_could_take_long(meter):
     sweep = Sweep(meter)
     for case in HARD:
+        assert define(case) is not None
         sweep.cost(case)
     assert sweep.figures.longest[0] > MOST_STEPS / 2  # so it is hard indeed
 
