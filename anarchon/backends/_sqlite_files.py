@@ -93,11 +93,12 @@ def patiently(attempt: Callable[[], T], deadline: float) -> T:
         except sqlite3.OperationalError as error:
             if code_of(error) not in (BUSY, LOCKED, PROTOCOL) or time.monotonic() >= deadline:
                 raise
-        _nap(longest)
+        nap(longest)
         longest = min(longest * 1.5, 0.02)
 
 
-def _nap(longest: float) -> None:
+def nap(longest: float) -> None:
+    """Sleep for a random time up to `longest` seconds, outside: a fork needn't wait for it."""
     from random import uniform
 
     was_inside = inside.leave()
@@ -141,7 +142,7 @@ def _enter(path: str, deadline: float) -> int | None:
                 break
         except OSError:
             break
-        _nap(0.001)
+        nap(0.001)
     os.close(file)
     return None
 

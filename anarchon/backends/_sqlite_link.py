@@ -1,21 +1,26 @@
 """A connection to a SQLite store: made ready, used for one transaction at a time, closed once."""
 
-# ruff: noqa: PTH116 (`os.path` is loaded anyway, `pathlib` costs milliseconds)
-
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
+import weakref
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ..errors import BackendError
+from .._durations import shown
+from ..errors import BackendError, BackendUnavailable
 from . import _sqlite_files as files
 from ._sqlite_forks import inside
-from ._sqlite_rows import TABLES, ReadOnlyRows, SqliteRows
+from ._sqlite_parts import Parts
+from ._sqlite_rows import NAMES, NEEDED_TO_READ, TABLES, ReadOnlyRows, SqliteRows
 from .base import FORMAT_VERSION
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable
 
     from ._local import Operation
@@ -26,6 +31,16 @@ T = TypeVar("T")
 # Connections of the process that this one was forked from. SQLite allows neither to use nor
 # to close them here, so they are kept for as long as the process lives.
 GRAVEYARD: list[object] = []
+
+# Every link of this process that is still there. Changes and copies are single steps.
+_links: set[weakref.ref[Link]] = set()
+
+# Bytes that are no UTF-8 must not make a row, and all others with it, unreadable.
+_text = partial(str, encoding="utf-8", errors="replace")
+
+
+class Replaced(Exception):
+    """The store's files were removed or replaced under a connection: ask a new one."""
 
 
 class Link:
@@ -39,8 +54,8 @@ class Link:
         "__weakref__",
         "_connection",
         "_doomed",
-        "_file",
         "_lock",
+        "_parts",
         "_path",
         "_pid",
         "_queue",
@@ -52,26 +67,33 @@ class Link:
 
         self._pid = os.getpid()
         self._path = path
+        self._parts = Parts(path)
         self._queue = f"{os.path.realpath(path)}-queue"  # the same one behind every link to it
         self._lock = threading.Lock()
         self._doomed = False
-        self._file: tuple[int, int] | None = None
         # No time-out and no transactions of the driver's own: who waits, and how, is said here.
         with inside:
             self._connection = sqlite3.connect(
                 path, timeout=0, isolation_level=None, check_same_thread=False
             )
+        self._connection.text_factory = _text
         self._synchronous = synchronous
+        _links.add(weakref.ref(self, _links.discard))
 
     def __del__(self) -> None:
         if hasattr(self, "_connection"):
             self.close()
 
     def is_current(self) -> bool:
-        """Whether this connection is ours, whole, and still that of the file at its path."""
+        """Whether this connection is ours, whole, and still that of the files at its path."""
         if self._doomed or self._pid != os.getpid():
             return False
-        return self._file is not None and self._file == _identity(self._path)
+        return self._parts.are_the_same()
+
+    def is_stale(self) -> bool:
+        """Whether this connection is ours, and goes on with files that others don't see."""
+        ours = self._pid == os.getpid() and self._parts.are_known
+        return ours and not self._parts.are_the_same()
 
     def close(self) -> None:
         """Close the connection, or have it closed when its call ends; never raises."""
@@ -81,9 +103,20 @@ class Link:
         elif self._lock.acquire(blocking=False):
             try:
                 with suppress(Exception), inside:
+                    if self._parts.log_is_another():
+                        _leave_log_alone(self._connection)
                     self._connection.close()
             finally:
                 self._lock.release()
+
+    def is_closed_by(self, deadline: float) -> bool:
+        """Close the connection, and wait for a call under way until then (monotonic seconds)."""
+        self.close()
+        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return False
+        self._lock.release()
+        self.close()
+        return True
 
     # --- transactions -----------------------------------------------------------
 
@@ -94,7 +127,7 @@ class Link:
         try:
             with self._lock, inside:
                 return work(self)
-        except sqlite3.Error:
+        except (sqlite3.Error, Replaced):
             self._doomed = True
             raise
         finally:
@@ -120,11 +153,15 @@ class Link:
     def write(
         self, operation: Operation[T], namespace: str, now: Callable[[], Moment], deadline: float
     ) -> T:
-        """Run an operation in a transaction that had the write lock from its beginning."""
+        """Run an operation in a transaction that had the write lock from its beginning.
+
+        Raises `Replaced` when the files changed while it waited: nobody would see the write.
+        """
         connection = self._connection
         with files.writers_queue(self._queue, deadline):
             files.patiently(lambda: connection.execute("BEGIN IMMEDIATE"), deadline)
             try:
+                self._check_place()
                 answer = operation(SqliteRows(connection, namespace), now())
                 connection.execute("COMMIT")
             except BaseException:
@@ -132,6 +169,10 @@ class Link:
                     connection.execute("ROLLBACK")
                 raise
         return answer
+
+    def _check_place(self) -> None:
+        if not self._parts.are_the_same():
+            raise Replaced
 
     def try_writing(self, deadline: float) -> None:
         """Take the write lock once: that the file can't be written is better known early."""
@@ -141,41 +182,98 @@ class Link:
 
     # --- what is stored ---------------------------------------------------------
 
-    def has_tables(self, deadline: float) -> bool:
-        """Whether the tables are there; raises `BackendError` if they are of a newer format."""
-        version = files.patiently(self._version, deadline)
-        if version > FORMAT_VERSION:
-            raise BackendError(
-                f"The SQLite store {self._path} has format {version}, written by a newer "
-                f"anarchon; this one knows format {FORMAT_VERSION}: upgrade it, or use another "
-                "file."
-            )
-        return version > 0
+    def look(self, deadline: float) -> None:
+        """Read for the first time; raises `Replaced` when that wasn't in the files at the path.
+
+        While an old connection of this process goes on with files that were removed, a new
+        one shares their index. Nothing that it reads can be believed then, no error either.
+        Another process can have kept the index alone: then the log is too short for it.
+        """
+        import sqlite3
+
+        with inside:
+            try:
+                files.patiently(self._read_schema, deadline)
+            except sqlite3.DatabaseError as error:
+                if self._parts.are_open_here():
+                    raise
+                raise Replaced from error
+            self._settle()
+            if self._parts.log_is_empty():
+                self._check_index()
+
+    def _check_index(self) -> None:
+        """Copy what the index says is in an empty log: nothing, or else it is of another log."""
+        import sqlite3
+
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.OperationalError as error:
+            if files.code_of(error) == files.IOERR:
+                raise Replaced from error
+            raise
+
+    def _read_schema(self) -> None:
+        self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+
+    def _settle(self) -> None:
+        """Take the files at the path for those of this connection, if they are."""
+        mode = self._connection.execute("PRAGMA journal_mode").fetchone()[0]
+        if mode == "wal" and not self._parts.are_open_here():
+            raise Replaced
+        self._parts.remember()
+
+    def can_be_read(self, deadline: float) -> bool:
+        """Whether there is history in the file; raises `BackendError` as `prepare` does."""
+        return files.patiently(self._stored, deadline) >= NEEDED_TO_READ
 
     def prepare(self, deadline: float) -> None:
-        """Create the tables where they are missing; any number of processes may do so at once."""
+        """Create the tables where they are missing; any number of processes may do so at once.
+
+        Raises:
+            BackendError: What is stored has a newer format, or one that can't be read.
+        """
         with inside:
             self._make_ready(deadline)
 
     def _make_ready(self, deadline: float) -> None:
-        ready = self.has_tables(deadline)
-        if ready:
+        if files.patiently(self._is_complete, deadline):
             files.patiently(self._use_log, deadline)
         else:
             with files.writers_queue(self._queue, deadline):
                 files.patiently(self._use_log, deadline)
                 files.patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"), deadline)
                 self._create()
-            self.has_tables(deadline)
+        files.patiently(self._read_schema, deadline)  # the log is there from then on
         self._connection.execute(f"PRAGMA synchronous={self._synchronous}")
-        self._file = _identity(self._path)
+        self._settle()
 
-    def _version(self) -> int:
+    def _is_complete(self) -> bool:
+        return self._stored() >= {*NAMES, FORMAT_VERSION}
+
+    def _stored(self) -> set[object]:
+        """Return which tables and indexes there are, and the versions of their format."""
         execute = self._connection.execute
-        found = execute("SELECT 1 FROM sqlite_master WHERE name = 'anarchon_format'").fetchone()
-        if found is None:
-            return 0
-        return int(execute("SELECT max(version) FROM anarchon_format").fetchone()[0] or 0)
+        found: set[object] = {name for (name,) in execute("SELECT name FROM sqlite_master")}
+        if "anarchon_format" in found:
+            versions = {version for (version,) in execute("SELECT version FROM anarchon_format")}
+            self._check_format(versions)
+            found |= versions
+        return found
+
+    def _check_format(self, versions: set[object]) -> None:
+        for version in versions:
+            if type(version) is not int or version < 1:
+                raise BackendError(
+                    f"What is stored in {self._path} can't be used: the version in its table "
+                    f"anarchon_format is {shown(version)}; delete that row, or use another file."
+                )
+            if version > FORMAT_VERSION:
+                raise BackendError(
+                    f"The SQLite store {self._path} has format {version}, written by a newer "
+                    f"anarchon; this one knows format {FORMAT_VERSION}: upgrade it, or use "
+                    "another file."
+                )
 
     def _use_log(self) -> None:
         """Switch the file to a write-ahead log, which lets readers and a writer pass."""
@@ -187,12 +285,15 @@ class Link:
             )
 
     def _create(self) -> None:
+        """Create what is missing: all of it, or what somebody dropped."""
         try:
-            if not self._version():
+            if not self._is_complete():
                 for statement in TABLES:
                     self._connection.execute(statement)
                 self._connection.execute(
-                    "INSERT INTO anarchon_format VALUES (?)", (FORMAT_VERSION,)
+                    "INSERT INTO anarchon_format SELECT ? "
+                    "WHERE NOT EXISTS (SELECT 1 FROM anarchon_format)",
+                    (FORMAT_VERSION,),
                 )
             self._connection.execute("COMMIT")
         except BaseException:
@@ -201,10 +302,56 @@ class Link:
             raise
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    """Return what tells the file at `path` from one that was put in its place."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+def connected(path: str, synchronous: str, deadline: float, *, ready: bool) -> Link:
+    """Return a new connection to the files at the path; `ready`: with all tables in them.
+
+    The connections of this process that go on with files which were removed or replaced
+    are closed first: SQLite would give the new one the old index of the log, too.
+    """
+
+    def attempt() -> Link:
+        _close_stale(deadline)
+        link = Link(path, synchronous)
+        try:
+            link.look(deadline)
+            if ready:
+                link.prepare(deadline)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    return in_place(attempt, path, deadline)
+
+
+def in_place(attempt: Callable[[], T], path: str, deadline: float) -> T:
+    """Call `attempt` again when the files were replaced under it, until the deadline."""
+    while True:
+        try:
+            return attempt()
+        except Replaced:
+            if time.monotonic() >= deadline:
+                raise BackendUnavailable(
+                    f"The SQLite store {path} can't be used: its files were removed or replaced "
+                    "while they were in use, and a program still has the old ones open; end it, "
+                    f"or the other connections to this file of this process ({os.getpid()})."
+                ) from None
+        files.nap(0.02)
+
+
+def _close_stale(deadline: float) -> None:
+    """Close every link of this process whose files are gone."""
+    links = [link for reference in tuple(_links) if (link := reference()) is not None]
+    if [link for link in links if link.is_stale() and not link.is_closed_by(deadline)]:
+        raise Replaced
+
+
+def _leave_log_alone(connection: sqlite3.Connection) -> None:
+    """Let the end of this connection neither write its old log back nor remove the new one.
+
+    Python 3.11 can't say so; there SQLite refrains while another process has the file open.
+    """
+    if sys.version_info >= (3, 12):
+        import sqlite3
+
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)

@@ -8,29 +8,29 @@ method does is said in `_rows.Rows`.
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from .._values import RunKey
-from ._rules import AttemptRow, JobState, RunState
+from ._rules import JobState, RunState
+from ._sqlite_stored import checkpoint_of, job_of, line_of, pause_of, run_of
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
+    from .._values import RunKey
     from ._rows import Position
-    from ._rules import Ending
+    from ._rules import AttemptRow, Ending
 
 TABLES = (
-    "CREATE TABLE anarchon_format (version INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS anarchon_format (version INTEGER NOT NULL)",
     """
-    CREATE TABLE anarchon_namespace (
+    CREATE TABLE IF NOT EXISTS anarchon_namespace (
         namespace TEXT PRIMARY KEY,
         paused_until_ms INTEGER NOT NULL
     ) WITHOUT ROWID
     """,
     """
-    CREATE TABLE anarchon_job (
+    CREATE TABLE IF NOT EXISTS anarchon_job (
         namespace TEXT NOT NULL,
         job TEXT NOT NULL,
         fence INTEGER NOT NULL,
@@ -42,7 +42,7 @@ TABLES = (
     ) WITHOUT ROWID
     """,
     """
-    CREATE TABLE anarchon_run (
+    CREATE TABLE IF NOT EXISTS anarchon_run (
         namespace TEXT NOT NULL,
         job TEXT NOT NULL,
         slot_ms INTEGER NOT NULL,
@@ -70,11 +70,11 @@ TABLES = (
     """,
     # No lease column is in an index, so that a renewal changes one row and no index.
     """
-    CREATE INDEX anarchon_open ON anarchon_run (namespace, job, slot_ms)
+    CREATE INDEX IF NOT EXISTS anarchon_open ON anarchon_run (namespace, job, slot_ms)
     WHERE state <> 'closed' AND manual = ''
     """,
     """
-    CREATE TABLE anarchon_checkpoint (
+    CREATE TABLE IF NOT EXISTS anarchon_checkpoint (
         namespace TEXT NOT NULL,
         job TEXT NOT NULL,
         slot_ms INTEGER NOT NULL,
@@ -84,7 +84,7 @@ TABLES = (
     )
     """,
     """
-    CREATE TABLE anarchon_attempt (
+    CREATE TABLE IF NOT EXISTS anarchon_attempt (
         namespace TEXT NOT NULL,
         job TEXT NOT NULL,
         slot_ms INTEGER NOT NULL,
@@ -103,10 +103,12 @@ TABLES = (
     )
     """,
     """
-    CREATE INDEX anarchon_history
+    CREATE INDEX IF NOT EXISTS anarchon_history
     ON anarchon_attempt (namespace, slot_ms, job, manual, attempt)
     """,
 )
+NAMES = frozenset(statement.split()[5] for statement in TABLES)  # what they create
+NEEDED_TO_READ = frozenset(("anarchon_attempt", "anarchon_run"))
 
 _RUN = """
     SELECT job, slot_ms, manual, state, attempt, owner, end_ms, wall_end_ms, boot, lease_ms,
@@ -165,9 +167,6 @@ _END_ATTEMPT = f"""
 _PUT_ATTEMPT = "INSERT OR REPLACE INTO anarchon_attempt VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _PUT_CHECKPOINT = "INSERT OR REPLACE INTO anarchon_checkpoint VALUES (?,?,?,?,?)"
 
-_STATES = frozenset(("running", "waiting", "closed"))
-_NUMBERS = itemgetter(1, 4, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 20)  # of a row of _RUN
-
 
 class WouldWrite(Exception):
     """Raised in a read transaction when the operation turns out to have something to write."""
@@ -188,12 +187,12 @@ class SqliteRows:
         row = self._execute(_GET_RUN, (self._namespace, *key)).fetchone()
         if row is None:
             return None
-        return _run(row) or RunState(key, "closed", 1, status="lost", detail="unreadable record")
+        return run_of(row) or RunState(key, "closed", 1, status="lost", detail="unreadable record")
 
     def open_runs(self, job: str) -> list[RunState]:
         """Return the open runs of a job's slots, oldest slot first."""
         rows = self._execute(_OPEN_RUNS, (self._namespace, job)).fetchall()
-        return [run for run in map(_run, rows) if run is not None]
+        return [run for run in map(run_of, rows) if run is not None]
 
     def has_newer(self, job: str, slot_ms: int, until_ms: int) -> bool:
         """Whether a later slot, not after `until_ms`, is recorded."""
@@ -212,7 +211,7 @@ class SqliteRows:
     def job(self, name: str) -> JobState:
         """Return what is kept of a job."""
         row = self._execute(_GET_JOB, (self._namespace, name)).fetchone()
-        return JobState() if row is None else JobState(*row)
+        return JobState() if row is None else job_of(row)
 
     def put_job(self, name: str, job: JobState) -> None:
         """Insert or replace a job."""
@@ -224,7 +223,7 @@ class SqliteRows:
             "SELECT paused_until_ms FROM anarchon_namespace WHERE namespace = ?",
             (self._namespace,),
         ).fetchone()
-        return int(row[0]) if row else 0
+        return pause_of(row[0]) if row else 0
 
     def put_paused(self, until_ms: int) -> None:
         """Pause every job until then."""
@@ -236,7 +235,7 @@ class SqliteRows:
         """Return a line of history."""
         values = (self._namespace, *key, attempt)
         row = self._execute(f"{_ROW} {_KEY} AND attempt = ?", values).fetchone()
-        return None if row is None else _line(row)
+        return None if row is None else line_of(row)
 
     def open_attempt(self, row: AttemptRow) -> None:
         """Add a line of history."""
@@ -251,7 +250,7 @@ class SqliteRows:
         row = self._execute(
             f"SELECT value FROM anarchon_checkpoint {_KEY}", (self._namespace, *key)
         ).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None else checkpoint_of(row[0])
 
     def put_checkpoint(self, key: RunKey, value: str | None) -> None:
         """Replace the checkpoint of a run, or remove it."""
@@ -263,7 +262,7 @@ class SqliteRows:
     def oldest(self, job: str, *, skips: bool) -> Iterator[RunState]:
         """Return closed or manual runs, oldest first: the skipped ones, or all others."""
         rows = self._execute(_OLDEST, (self._namespace, job, skips))
-        return (run for run in map(_run, rows) if run is not None)
+        return (run for run in map(run_of, rows) if run is not None)
 
     def count_attempts(self, key: RunKey) -> int:
         """Return how many lines of history a run has."""
@@ -296,7 +295,7 @@ class SqliteRows:
             values += [place[name] for name in order]
         newest = ", ".join(f"{name} DESC" for name in order)
         statement = f"{_ROW} WHERE {' AND '.join(where)} ORDER BY {newest}"
-        return map(_line, self._execute(statement, values))
+        return filter(None, map(line_of, self._execute(statement, values)))
 
 
 class ReadOnlyRows(SqliteRows):
@@ -304,14 +303,3 @@ class ReadOnlyRows(SqliteRows):
 
     def _write(self, statement: str, *values: object) -> None:
         raise WouldWrite(statement, len(values))
-
-
-def _run(row: tuple[object, ...]) -> RunState | None:
-    """Return a row as a run, or None when something else than anarchon wrote it."""
-    if row[3] not in _STATES or set(map(type, _NUMBERS(row))) != {int}:
-        return None
-    return RunState(RunKey(*row[:3]), *row[3:])  # type: ignore[arg-type] # the table's types
-
-
-def _line(row: tuple[object, ...]) -> AttemptRow:
-    return AttemptRow(RunKey(*row[:3]), *row[3:])  # type: ignore[arg-type] # the table's types

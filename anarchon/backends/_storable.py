@@ -61,9 +61,10 @@ def printable_owner(owner: Owner) -> Owner:
 
 def printable(result: Result) -> Result:
     """Return the result with texts that every store can hold, in numbers that fit."""
+    started_ms = result.started_ms if 0 < result.started_ms <= LAST_MS else 0
     return result._replace(
-        started_ms=result.started_ms if 0 < result.started_ms <= LAST_MS else 0,
-        duration_ms=min(max(result.duration_ms, 0), LAST_MS),
+        started_ms=started_ms,
+        duration_ms=min(max(result.duration_ms, 0), LAST_MS - started_ms),
         detail=_cleaned(result.detail),
         error=_cleaned(result.error),
         traceback=_cleaned(result.traceback),

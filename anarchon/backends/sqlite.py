@@ -23,7 +23,7 @@ from .._values import ServerInfo
 from ..errors import BackendUnavailable, ConfigurationError, ServerTooOld
 from . import _sqlite_files as files
 from ._local import LocalBackend
-from ._sqlite_link import GRAVEYARD, Link
+from ._sqlite_link import GRAVEYARD, connected, in_place
 from ._sqlite_rows import WouldWrite
 from .memory import MemoryRows
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from ._local import Operation
     from ._rules import Moment
+    from ._sqlite_link import Link
 
 T = TypeVar("T")
 
@@ -138,13 +139,13 @@ class SqliteBackend(LocalBackend):
         deadline = time.monotonic() + seconds
 
         def look(link: Link) -> T:
-            if link.has_tables(deadline):
+            if link.can_be_read(deadline):
                 return link.read(operation, self.namespace, self._now, deadline)
             return operation(MemoryRows(), self._now())
 
         if files.is_missing(self.database):
             return operation(MemoryRows(), self._now())
-        return self._once(look, None)
+        return self._once(look, deadline, ready=False)
 
     def _write_once(self, operation: Operation[T], seconds: float) -> T:
         deadline = time.monotonic() + seconds
@@ -161,26 +162,36 @@ class SqliteBackend(LocalBackend):
 
     def _often(self, work: Callable[[Link], T], deadline: float) -> T:
         """Work on the connection of this thread, which stays."""
-        link = self._mine()
-        if link is None:
-            link = self._make(deadline)
-            with self._guard:
-                if self._users:  # else the store was closed meanwhile: this is its last use
-                    self._local.link = link
-                    alive = [one for one in self._links if one() is not None]
-                    self._links = [*alive, weakref.ref(link)]
-        return self._explained(lambda: link.use(work))
 
-    def _once(self, work: Callable[[Link], T], deadline: float | None) -> T:
-        """Work on the connection of this thread if it has one, else on a short one."""
-        link = self._mine()
-        if link is not None:
+        def attempt() -> T:
+            link = self._mine() or self._kept(deadline)
             return self._explained(lambda: link.use(work))
-        short = self._make(deadline)
-        try:
-            return self._explained(lambda: short.use(work))
-        finally:
-            short.close()
+
+        return in_place(attempt, self.database, deadline)
+
+    def _kept(self, deadline: float) -> Link:
+        """Return a new connection, which this thread will use from now on."""
+        link = self._make(deadline)
+        with self._guard:
+            if self._users:  # else the store was closed meanwhile: this is its last use
+                self._local.link = link
+                alive = [one for one in self._links if one() is not None]
+                self._links = [*alive, weakref.ref(link)]
+        return link
+
+    def _once(self, work: Callable[[Link], T], deadline: float, *, ready: bool = True) -> T:
+        """Work on the connection of this thread if it has one, else on a short one."""
+
+        def attempt() -> T:
+            mine = self._mine()
+            link = mine or self._make(deadline, ready=ready)
+            try:
+                return self._explained(lambda: link.use(work))
+            finally:
+                if link is not mine:
+                    link.close()
+
+        return in_place(attempt, self.database, deadline)
 
     def _mine(self) -> Link | None:
         self._notice_fork()
@@ -191,16 +202,11 @@ class SqliteBackend(LocalBackend):
         link.close()
         return None
 
-    def _make(self, deadline: float | None) -> Link:
-        """Return a new connection; with a deadline, on a file that has all tables."""
-        link = self._explained(lambda: Link(self.database, self._synchronous))
-        try:
-            if deadline is not None:
-                self._explained(lambda: link.prepare(deadline))
-        except BaseException:
-            link.close()
-            raise
-        return link
+    def _make(self, deadline: float, *, ready: bool = True) -> Link:
+        """Return a new connection; `ready`: to a file that has all tables."""
+        return self._explained(
+            lambda: connected(self.database, self._synchronous, deadline, ready=ready)
+        )
 
     def _explained(self, work: Callable[[], T]) -> T:
         import sqlite3

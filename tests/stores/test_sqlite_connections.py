@@ -158,12 +158,15 @@ def test_a_failed_open_that_is_closed_leaves_the_other_user_open(backend):
 def test_a_connection_that_failed_is_never_used_again(backend):
     claim(backend, "job", now_ms())
     broken = backend._local.link
+    other = sqlite3.connect(backend.database)
+    other.execute("SELECT * FROM anarchon_run").fetchall()  # the log stays with it
     broken._connection.close()
     with pytest.raises(BackendUnavailable) as raised:
         backend.look([], owner=OWNER)
     assert isinstance(raised.value.__cause__, sqlite3.ProgrammingError)
     assert isinstance(backend.look([], owner=OWNER), Looked)
     assert backend._local.link is not broken
+    other.close()
 
 
 def test_a_full_disk(backend):

@@ -83,7 +83,7 @@ def test_a_thread_that_naps_for_somebody_s_lock_holds_no_fork_up(inside, monkeyp
 
     def call():
         with inside:
-            _sqlite_files._nap(0.001)
+            _sqlite_files.nap(0.001)
 
     sleeper = Somebody(call)
     assert napping.wait(LONG)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import sys
 import time
+from contextlib import closing
 
 from anarchon._values import Limits, Won
 from anarchon.backends.sqlite import SqliteBackend
+from anarchon.errors import BackendUnavailable
 from tests.stores.helpers import claim, finish, opened
 
 # A worker that is forgotten ends by itself.
@@ -63,5 +66,32 @@ def inside(database):
     backend._write_once(stay, 5)
 
 
+def opening(backend):
+    try:
+        backend.open(Limits(connect=1.0))
+    except BackendUnavailable as error:
+        backend.close()
+        return f"refused: {error}"
+    return "opened"
+
+
+def obey(database):
+    """Do what stdin says, line by line, and print how it went."""
+    backend = SqliteBackend(database)
+    for line in sys.stdin:
+        word, *arguments = line.split()
+        if word == "open":
+            print(opening(backend), flush=True)
+        elif word == "claim":
+            job, slot_ms = arguments
+            answer = claim(backend, job, int(slot_ms), by="peer", skip_overlap=False)
+            print(type(answer).__name__, flush=True)
+        elif word == "integrity":
+            with closing(sqlite3.connect(database)) as rows:
+                print(rows.execute("PRAGMA integrity_check").fetchone()[0], flush=True)
+    backend.close()
+
+
 if __name__ == "__main__":
-    {"start": start, "race": race, "write": write, "inside": inside}[sys.argv[1]](*sys.argv[2:])
+    steps = {"start": start, "race": race, "write": write, "inside": inside, "obey": obey}
+    steps[sys.argv[1]](*sys.argv[2:])
