@@ -9,7 +9,7 @@ from ._durations import shown
 from ._jobs_arguments import scheduled, with_parentheses
 from ._jobs_declared import declared_jobs
 from ._jobs_handlers import Handler
-from ._jobs_registry import Addition
+from ._jobs_registry import Addition, checked_text
 from .errors import ConfigurationError
 from .events import UNSET
 from .jobs import build_job, check_options
@@ -280,12 +280,11 @@ class Definitions:
         """Stop scheduling and watching a job here; False when there is none of this name.
 
         A run in progress here finishes, records stay, and other instances go on.
+
+        Raises:
+            ConfigurationError: The name is no text.
         """
-        with self._registry.order:
-            removed = self._registry.remove(name)
-            if removed:
-                self._removed(name)
-        return removed
+        return self._registry.remove(checked_text(name), self._removed)
 
     def _define(
         self, form: str, name: str, schedule: Schedule, handler: object, options: JobOptions
@@ -311,10 +310,7 @@ class Definitions:
         return self
 
     def _add(self, additions: list[Addition]) -> None:
-        with self._registry.order:
-            self._registry.add_all(additions)
-            for addition in additions:
-                self._defined(addition.job)
+        self._registry.add_all(additions, self._defined)
 
 
 def _prefixed(prefix: object, name: str) -> str:

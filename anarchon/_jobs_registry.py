@@ -9,7 +9,7 @@ from ._durations import shown
 from .errors import ConfigurationError, JobNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from .jobs import Job
 
@@ -24,9 +24,13 @@ class Addition(NamedTuple):
 class Registry:
     """The jobs of one scheduler by name, in the order of definition.
 
-    Safe from any thread. Whoever changes it and then tells somebody else holds
-    ``order`` meanwhile, so that two changes are told in the order they were made; no
-    method here needs it.
+    Safe from any thread, and where a signal handler or a `__del__` has interrupted a
+    change on the same thread. ``order`` is held while a change is made and told, so that
+    two changes are told in the order they were made; and no longer, since nobody knows
+    what else waits for it: no code of a user's is called meanwhile, and no job let go of,
+    because what goes with it is somebody's object.
+
+    Each step on a dict here is one that nothing can interrupt.
     """
 
     def __init__(self) -> None:
@@ -35,8 +39,7 @@ class Registry:
         self.renew_locks()
 
     def renew_locks(self) -> None:
-        """Make new locks: in a forked child the old ones may be held for ever."""
-        self._lock = threading.Lock()
+        """Make a new lock: in a forked child the old one may be held for ever."""
         self.order = threading.RLock()
 
     def add(self, job: Job, *, replace: bool = False) -> None:
@@ -47,44 +50,67 @@ class Registry:
         """
         self.add_all([Addition(job, replace)])
 
-    def add_all(self, additions: Iterable[Addition]) -> None:
-        """Add all of these jobs or none.
+    def add_all(
+        self, additions: Sequence[Addition], tell: Callable[[Job], object] = lambda _: None
+    ) -> None:
+        """Add all of these jobs or none, and tell of each.
 
         Raises:
             ConfigurationError: A name is taken, or occurs twice.
         """
-        with self._lock:
-            jobs = dict(self._jobs)
-            for job, replace in additions:
-                if job.name in jobs and not replace:
-                    raise ConfigurationError(
-                        f"job {job.name!r}: there is one of this name already, on"
-                        f" {shown(jobs[job.name].schedule)}; choose another name, or say"
-                        " replace=True"
-                    )
-                jobs[job.name] = job
-            self._jobs = jobs
+        with self.order:
+            taken = self._taken(additions)
+            added = [job for job, _ in additions] if taken is None else []
+            replaced = [self._put(job) for job in added]
+            for job in added:
+                tell(job)
+        del replaced
+        if taken is not None:
+            raise ConfigurationError(
+                f"job {taken.name!r}: there is one of this name already, on"
+                f" {shown(taken.schedule)}; choose another name, or say replace=True"
+            )
 
-    def remove(self, name: str) -> bool:
-        """Remove a job; False when there is none of this name."""
-        with self._lock:
-            jobs = dict(self._jobs)
-            removed = jobs.pop(name, None) is not None
-            self._jobs = jobs
-            return removed
+    def remove(self, name: str, tell: Callable[[str], object] = lambda _: None) -> bool:
+        """Remove a job and tell of it; False when there is none of this name."""
+        with self.order:
+            removed = self._jobs.pop(name, None)
+            if removed is not None:
+                tell(name)
+        return removed is not None
+
+    def _taken(self, additions: Iterable[Addition]) -> Job | None:
+        """Return the job that is in the way of these, if one is."""
+        new: dict[str, Job] = {}
+        for job, replace in additions:
+            there = new.get(job.name) or self._jobs.get(job.name)
+            if there is not None and not replace:
+                return there
+            new[job.name] = job
+        return None
+
+    def _put(self, job: Job) -> Job | None:
+        there = self._jobs.get(job.name)
+        self._jobs[job.name] = job
+        return there
+
+    def find(self, name: str) -> Job | None:
+        """Return the job of this name, if there is one."""
+        return self._jobs.get(name)
 
     def get(self, name: str) -> Job:
         """Return a job.
 
         Raises:
             JobNotFound: There is none of this name.
+            ConfigurationError: The name is no text.
         """
-        jobs = self._jobs
-        if name in jobs:
-            return jobs[name]
+        if (job := self.find(checked_text(name))) is not None:
+            return job
         from difflib import get_close_matches
 
-        near = get_close_matches(str(name), jobs, n=3)
+        jobs = self._jobs.copy()
+        near = get_close_matches(name, jobs, n=3)
         if near:
             fix = f"did you mean {' or '.join(map(repr, near))}?"
         else:
@@ -94,19 +120,28 @@ class Registry:
     @property
     def jobs(self) -> tuple[Job, ...]:
         """All jobs, in the order of definition."""
-        return tuple(self._jobs.values())
+        # A copy is made in one step; going through the dict itself is not one.
+        return tuple(self._jobs.copy().values())
 
     def expect(self, form: object, text: str) -> None:
         """Remember that a decorator was made, and how it reads."""
-        with self._lock:
-            self._forms[form] = text
+        self._forms[form] = text
 
     def applied(self, form: object) -> None:
         """Forget a decorator: it was applied."""
-        with self._lock:
-            self._forms.pop(form, None)
+        self._forms.pop(form, None)
 
     def unapplied(self) -> list[str]:
         """Return the decorators that were made but not applied, as they read."""
-        with self._lock:
-            return list(self._forms.values())
+        return list(self._forms.copy().values())
+
+
+def checked_text(name: object) -> str:
+    """Return what is asked for as the name of a job.
+
+    Raises:
+        ConfigurationError: It is no text.
+    """
+    if not isinstance(name, str):
+        raise ConfigurationError(f"name: {shown(name)} is not the name of a job; give text")
+    return str.__str__(name)

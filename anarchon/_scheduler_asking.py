@@ -6,6 +6,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from ._durations import parse_ms, shown
+from ._jobs_registry import checked_text
 from ._values import Run, Status, instant
 from .errors import ConfigurationError
 from .schedules import slot_source
@@ -54,8 +55,8 @@ class Asking:
         self._life()
         here = get_ident()
         nested = here in self._inside
-        self._inside.add(here)
         try:
+            self._inside.add(here)
             return question(self._options.backend)
         finally:
             if not nested:
@@ -68,7 +69,8 @@ class Asking:
 
         Raises:
             JobNotFound: There is no job of this name here.
-            ConfigurationError: `n` is no such number, or the schedule can't be computed.
+            ConfigurationError: The name is no text, `n` is no such number, or the schedule
+                can't be computed.
         """
         job = self._registry.get(name)
         source = slot_source(job.schedule)
@@ -161,8 +163,8 @@ class Asking:
 
 
 def _check_name(name: object) -> None:
-    if name is not None and not isinstance(name, str):
-        raise ConfigurationError(f"name: {shown(name)} is not the name of a job; give text")
+    if name is not None:
+        checked_text(name)
 
 
 def _check_status(status: object) -> None:

@@ -187,7 +187,6 @@ def test_a_disabled_job_is_checked_and_kept():
     [
         ("sinc", "no job 'sinc' on this scheduler; did you mean 'sync' or 'sync2'?"),
         ("zzz", "no job 'zzz' on this scheduler; the jobs are ['sync', 'sync2', 'report']"),
-        (None, "no job None on this scheduler; the jobs are ['sync', 'sync2', 'report']"),
     ],
 )
 def test_an_unknown_job_is_named_with_what_is_near(name, message):
@@ -298,7 +297,6 @@ def test_the_host_may_define_more_when_it_is_told():
 
 def test_new_locks_free_a_forked_child():
     host = Host().every("a", 10, handler)
-    host._registry._lock.acquire()
     locked = threading.Thread(target=host._registry.order.acquire)
     locked.start()
     locked.join()
