@@ -162,6 +162,7 @@ class Attempts:
             return
         held.handle("end")
         if held.record == "open" and message.unstarted:
+            held.started_ms = 0  # whatever was told before, its handler was never called
             self._result(held, _unstarted(held, self._settings), now, message.error)
         elif held.record == "open":
             how = ending(

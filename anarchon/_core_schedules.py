@@ -10,6 +10,7 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
+from ._texts import clean, said
 from ._values import RunKey
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Schedules:
             answer = compute()
         except BaseException as error:
             if job.retry_at == inf:
-                self.troubles.append((RunKey(job.spec.name, now.wall_ms), _named(error)))
+                self.troubles.append((RunKey(job.spec.name, now.wall_ms), clean(said(error))))
             job.retry_at = now.mono + SUSPENDED_FOR
             self.forget(job.spec.name)
             self._suspended[job.spec.name] = job
@@ -138,10 +139,3 @@ def _keep(
     if len(known) >= MOST_KNOWN:
         known.clear()
     known[source] = answer
-
-
-def _named(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # its str() is user code as well
-        return type(error).__name__

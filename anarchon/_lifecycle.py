@@ -36,6 +36,7 @@ from ._lifecycle_requests import (
     not_running,
 )
 from ._lifecycle_states import LIFECYCLE
+from ._log_lines import Line
 from ._messages import Drained, Emit, Note, Return, Stopped, StoreDown, StoreUp
 from ._values import Owner
 from .errors import BackendUnavailable, NotRunning
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
     from ._jobs_registry import Registry
     from ._lifecycle_requests import Answer, Request
     from ._lifecycle_states import LifecycleEvent, State
-    from ._messages import Action
     from ._scheduler_options import Options
     from ._threads import Engine
+    from ._threads_loop import Told
     from ._values import ServerInfo
     from .events import Listeners
 
@@ -258,15 +259,15 @@ class Life:
             except Exception as error:
                 self.journal.bug("the lifecycle", error)
 
-    def _on_action(self, action: Action) -> None:
-        """Pass on what the engine reports, on its scheduler thread; never blocks."""
+    def _on_action(self, action: Told) -> None:
+        """Pass on what the engine reports, lines on any thread; never blocks."""
         match action:
             case Emit(event=event, run=run):
                 self.journal.run(event, run)
                 if self.engine is not None:
                     stats = self.engine.stats()
                     self.journal.clock(stats.clock_offset, far=stats.clock_far)
-            case Note():
+            case Note() | Line():
                 self.journal.say(action)
             case StoreDown(error=error):
                 self.journal.store_down(error)
@@ -274,8 +275,6 @@ class Life:
                 self.journal.store_up()
             case Return() | Drained() | Stopped():
                 self.inbox.put(action)
-            case _:
-                pass
 
     def _handle(self, request: Request) -> None:
         match request:
@@ -363,7 +362,7 @@ class Life:
         self._halts.answer_all()
 
 
-def _make_engine(life: Life, clock: Clock, on_action: Callable[[Action], None]) -> Engine:
+def _make_engine(life: Life, clock: Clock, on_action: Callable[[Told], None]) -> Engine:
     from ._threads import Engine
 
     options = life.options

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
-import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from . import _log_lines as lines
@@ -18,6 +18,8 @@ from ._durations import shown
 from ._lifecycle_outlet import Outlet
 from ._log_lines import Line
 from ._messages import Note
+from ._one_process import OneProcess
+from ._threads_handler import is_awaitable
 from ._tzdata import tzdata_version
 from ._values import instant
 from .events import StoreEvent
@@ -118,8 +120,13 @@ class Journal:
         self._emit(event, run)
 
     def say(self, told: Line | Note | Callable[[], Line | None]) -> None:
-        """Tell something to the log alone; a function is called on the log's thread."""
-        self._log.put(told)
+        """Tell something to the log alone; a function is called on the log's thread.
+
+        After the end, what is left of this life has nobody else to tell: it logs by itself.
+        """
+        if not self._log.put(told):
+            with suppress(BaseException):
+                self._write(told)
 
     def started(self, instance_id: str, jobs: int, info: ServerInfo) -> None:
         """Tell that a scheduler runs, and with which time zones."""
@@ -165,13 +172,11 @@ class Journal:
 
     def warn_of_fork(self, pid: int) -> None:
         """Tell, in a child whose fork Python was not told of, that nothing runs there."""
-        line = lines.forked(pid)
-        self.logger.log(line.level, line.text)
+        lines.write(lines.forked(pid), self.logger)
 
     def bug(self, where: str, error: BaseException) -> None:
         """Tell of an exception that should not have come there; it was survived."""
-        text = "".join(traceback.format_exception(error)).rstrip()
-        self.say(Line(logging.ERROR, lines.printable(f"{where} raised\n{text}")))
+        self.say(lines.trouble(f"{where} raised", error))
 
     # --- on the two threads ---
 
@@ -183,7 +188,8 @@ class Journal:
         event, told = item
         for listener in self._listeners.of(event):
             try:
-                _refuse_awaitable(listener(told))
+                with OneProcess():
+                    _refuse_awaitable(listener(told))
             except BaseException as error:
                 self.bug(f"listener {_name(listener)} of {event!r}", error)
 
@@ -197,7 +203,7 @@ class Journal:
         else:
             line = told()
         if line is not None:
-            self.logger.log(line.level, line.text)
+            lines.write(line, self.logger)
 
     def _show(self) -> None:
         if self.logger.level == logging.NOTSET:
@@ -241,8 +247,8 @@ _shown_for: set[Journal] = set()
 
 def _refuse_awaitable(result: Any) -> None:
     """Raise `TypeError` when a listener returned a coroutine, which nobody would run."""
-    close = getattr(result, "close", None)
-    if hasattr(result, "__await__"):
+    if is_awaitable(result):
+        close = getattr(result, "close", None)
         if close is not None:
             close()
         raise TypeError("it returned an awaitable, which is not run; listen with a plain function")

@@ -13,6 +13,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread, get_ident
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ._one_process import OneProcess
+from ._trays import Tray
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,10 +44,11 @@ class Outlet(Generic[T]):
         self._bound = bound
         self._tell_dropped = dropped
         self._tell_failed = failed
-        self._items: SimpleQueue[T | None] = SimpleQueue()
+        self._items: Tray[T | None] = Tray()
         self._ended: SimpleQueue[None] = SimpleQueue()
         self._thread: Thread | None = None
         self._closed = False
+        self._over = False
         self._cut = False
         self._untold = 0
         self.drops = 0
@@ -55,15 +59,16 @@ class Outlet(Generic[T]):
         thread.start()
         self._thread = thread
 
-    def put(self, item: T) -> None:
-        """Hand an item over, or drop it when too many wait or the outlet is closed."""
+    def put(self, item: T) -> bool:
+        """Hand an item over, or drop it when too many wait; False when the outlet is closed."""
         if self._closed:
-            return
-        if self._items.qsize() >= self._bound:
+            return False
+        if len(self._items) >= self._bound:
             self.drops += 1
             self._untold += 1
-            return
-        self._items.put(item)
+        else:
+            self._items.put(item)
+        return True
 
     def is_current(self) -> bool:
         """Return whether the caller is this outlet's own thread."""
@@ -90,17 +95,22 @@ class Outlet(Generic[T]):
         return True
 
     def _run(self) -> None:
-        while not self._cut:
-            item = self._items.get()
-            if item is None:
-                break
-            self._guarded(self._tell_drops)
-            if not self._cut:
-                self._guarded(self._deliver, item)
-            # An item kept here would keep its run alive until the next one comes.
-            del item
+        while not (self._over or self._cut):
+            # Whatever another thread raises in this one strikes here: the wait has no end.
+            self._guarded(self._turn)
         self._guarded(self._tell_drops)
         self._ended.put(None)
+
+    def _turn(self) -> None:
+        """Deliver the next item; one is looked at first, so that none is lost in the waiting."""
+        item = self._items.first(SimpleQueue.get)
+        if item is None:
+            self._over = True
+            return
+        self._items.take()
+        self._guarded(self._tell_drops)
+        if not self._cut:
+            self._guarded(self._deliver, item)
 
     def _tell_drops(self) -> None:
         if count := self._untold:
@@ -109,7 +119,8 @@ class Outlet(Generic[T]):
 
     def _guarded(self, call: Callable[..., object], *args: T) -> None:
         try:
-            call(*args)
+            with OneProcess():
+                call(*args)
         except BaseException as error:
             with suppress(BaseException):
                 self._tell_failed(error)

@@ -1,15 +1,21 @@
 """The log lines: what happened goes in, a level and a text come out.
 
-Nothing here reads a clock, a logger or a file, so every line is tested as it stands.
-The texts carry no prefix; the handler that ``log=True`` brings adds ``[anarchon]``.
+No line reads a clock, a logger or a file, so every one is tested as it stands. The texts
+carry no prefix; the handler that ``log=True`` brings adds ``[anarchon]``.
+
+`write` is the only place of the package that calls a logger. Handlers and filters are user
+code, which may raise or take long: so while a scheduler runs, whatever has something to say
+is given a `Say` that hands the line to the thread for the log.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+import threading
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from ._texts import counted
+from ._texts import counted, message_of, type_name
+from ._traces import traced
 from ._values import instant, moment
 
 if TYPE_CHECKING:
@@ -24,7 +30,21 @@ if TYPE_CHECKING:
         RunKey,
     )
 
+    Say: TypeAlias = "Callable[[Line], object]"
+
 _LONGEST_ERROR = 500
+
+
+def saying(tell: Callable[[Line], object]) -> Say:
+    """Return what hands lines on to `tell`, and writes those that it doesn't take."""
+
+    def say(line: Line) -> None:
+        try:
+            tell(line)
+        except BaseException:
+            write(line)
+
+    return say
 
 
 class Line(NamedTuple):
@@ -32,6 +52,20 @@ class Line(NamedTuple):
 
     level: int
     text: str
+
+
+def write(line: Line, logger: logging.Logger | None = None) -> None:
+    """Log a line here and now, whatever the logger's handlers and filters raise.
+
+    By default on the logger ``anarchon``. Only Ctrl-C in the main thread gets past.
+    """
+    try:
+        (logger or logging.getLogger("anarchon")).log(line.level, line.text)
+    except KeyboardInterrupt:
+        if threading.current_thread() is threading.main_thread():
+            raise
+    except BaseException:
+        return
 
 
 def run_line(event: RunEvent, run: Run) -> Line | None:
@@ -54,9 +88,10 @@ def _finished(run: Run) -> str:
 
 
 def _interrupted(run: Run) -> str:
-    when = "interrupted before it started"
     if run.started_at is not None:
         when = f"interrupted{_after(run)}"
+    else:
+        when = f"interrupted before it started{_bracketed(_first_line(run.error or ''))}"
     if run.detail == "handed over":
         return f"{when}, handed over to another instance"
     return f"{when}, {run.detail}" if run.detail else when
@@ -214,14 +249,25 @@ def dropped(count: int, what: str) -> Line:
     return Line(logging.WARNING, f"{text}; is one of their receivers stuck?")
 
 
+def trouble(what: str, error: BaseException, level: int = logging.ERROR) -> Line:
+    """Return the line of an exception that was survived, with its traceback."""
+    return Line(level, printable(f"{what}\n{traced(error)}".rstrip()))
+
+
+def not_stopped() -> Line:
+    """Return the line of a core that was asked to stop and didn't."""
+    return Line(logging.ERROR, "the scheduler's core didn't stop in time; it is left")
+
+
+def no_thread(error: BaseException) -> Line:
+    """Return the line of handlers that can't be called, told once until one can be."""
+    return Line(logging.WARNING, printable(f"no thread for a handler: {message_of(error)}"))
+
+
 def error_text(error: BaseException) -> str:
     """Return the type and the first line of an exception, whatever its ``str()`` does."""
-    try:
-        said = str(error)
-    except Exception:
-        said = "(its text can't be shown)"
-    name = type(error).__name__
-    return f"{name}: {_first_line(said)}" if said.strip() else name
+    first = _first_line(message_of(error))
+    return f"{type_name(error)}: {first}" if first else type_name(error)
 
 
 def printable(text: str) -> str:

@@ -15,11 +15,11 @@ could ask it to stop.
 
 from __future__ import annotations
 
-import logging
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
+from ._log_lines import saying, trouble
 from ._messages import (
     RunNow,
     Stop,
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 THREAD_END = 1.0  # for a thread that has nothing left to do but to end
 
-_log = logging.getLogger("anarchon")
-
 __all__ = ["Engine", "EngineStats"]
 
 
@@ -61,7 +59,8 @@ class Engine:
     """Runs one core on threads of its own, against one backend, from `open` to `Stopped`.
 
     `on_action` is called on the scheduler thread with what the facade has to know, in
-    order; `Stopped` is the last. What it raises is logged.
+    order; `Stopped` is the last. What it raises is logged. A `Line` for the log may come at
+    any time, also afterwards, and on any thread.
     """
 
     def __init__(
@@ -84,10 +83,11 @@ class Engine:
         self._limits = limits
         self._clock = clock
         self._on_action = on_action
+        self._say = say = saying(on_action)
         self._inbox: SimpleQueue[object] = SimpleQueue()
-        self._workers = Workers(clock, settings.workers, self._inbox.put)
+        self._workers = Workers(clock, settings.workers, self._inbox.put, say)
         lease_ms = round(settings.lease * 1000)
-        store, keeper = (Lane(backend, owner, lease_ms, clock, self._report) for _ in range(2))
+        store, keeper = (Lane(backend, owner, lease_ms, clock, self._report, say) for _ in range(2))
         self._lanes = (store, keeper)
         self._loop = Loop(
             settings,
@@ -216,12 +216,12 @@ class Engine:
             self._end_lanes()
             for thread in ending:
                 thread.join(THREAD_END)
-        except BaseException:
-            _log.exception("an error while the scheduler's threads ended")
+        except BaseException as error:
+            self._say(trouble("an error while the scheduler's threads ended", error))
         try:
             self._on_action(Stopped())
-        except BaseException:
-            _log.exception("an error while the scheduler's end was told")
+        except BaseException as error:
+            self._say(trouble("an error while the scheduler's end was told", error))
         self._done = True
         self._await(set(), 0.0)
         for mailbox in self._loop.joiners:
@@ -269,5 +269,5 @@ class Engine:
             self._to_close.get_nowait().close()
         except Empty:
             pass
-        except BaseException:
-            _log.exception("the backend raised while it was closed")
+        except BaseException as error:
+            self._say(trouble("the backend raised while it was closed", error))

@@ -3,6 +3,9 @@
 Whatever a handler does ends in an `Ended`: no exception gets past this module, not even
 `SystemExit`. Nothing that was raised is kept, only its texts, so that an exception's
 frames die with the attempt.
+
+Exceptions and results are objects of the user's: they are judged by their type alone, since
+`isinstance` asks for `__class__`, which in a lazy proxy, say, may compute or raise anything.
 """
 
 from __future__ import annotations
@@ -12,26 +15,30 @@ import sys
 from contextlib import suppress
 from functools import partial
 from types import AsyncGeneratorType, GeneratorType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from ._messages import (
     Ended,
 )
-from ._texts import clean
+from ._one_process import OneProcess
+from ._traces import described
 from .errors import Aborted
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
     from ._values import Lease
     from .context import Context, Switch
 
     Around: TypeAlias = Callable[[Context], AbstractContextManager[object]]
 
+T = TypeVar("T")
+
 _ITERABLE_COROUTINE = 0x100  # what `types.coroutine` marks a generator with
+_MRO = type.__dict__["__mro__"]
+_ATTRIBUTES = type.__dict__["__dict__"]
 
 
 class Attempt(NamedTuple):
@@ -55,18 +62,12 @@ def run_attempt(attempt: Attempt) -> Ended:
     if switch.reason is not None:
         return Ended(attempt.lease, unstarted=True)
     try:
-        contextvars.Context().run(_enter, attempt)
+        with OneProcess():
+            contextvars.Context().run(_enter, attempt)
     except BaseException as error:
-        return Ended(attempt.lease, *describe(error), aborted=_is_abort(error, switch))
+        texts = described(error, without=_call.__code__.co_filename)
+        return Ended(attempt.lease, *texts, aborted=_is_abort(error, switch))
     return Ended(attempt.lease)
-
-
-def describe(error: BaseException) -> tuple[str, str]:
-    """Return type and message of an exception, and its traceback, whatever its `str` does."""
-    try:
-        return _said(error), _traceback(error)
-    except BaseException:
-        return "an exception that can't be described", ""
 
 
 def _enter(attempt: Attempt) -> None:
@@ -81,14 +82,14 @@ def _call(attempt: Attempt) -> None:
     """Call the handler; what it returns is dropped, unless it is work still to be done."""
     handler = attempt.handler
     result = handler(attempt.context) if attempt.pass_context else handler()
-    if isinstance(result, AsyncGeneratorType):
+    if _is_a(result, AsyncGeneratorType):
         raise TypeError(
             "the handler returned an async generator, which nobody would iterate; "
             "iterate over it inside the handler instead of yielding"
         )
     if _is_awaitable(result):
         _run_to_end(result, attempt.switch)
-    elif isinstance(result, GeneratorType) and _never_began(result):
+    elif _is_a(result, GeneratorType) and _never_began(result):
         raise TypeError(
             "the handler returned a generator that was never iterated, so nothing of it ran; "
             "iterate over it inside the handler"
@@ -96,9 +97,18 @@ def _call(attempt: Attempt) -> None:
 
 
 def _is_awaitable(result: object) -> TypeGuard[Awaitable[object]]:
-    if isinstance(result, GeneratorType):
+    if _is_a(result, GeneratorType):
         return bool(result.gi_code.co_flags & _ITERABLE_COROUTINE)
-    return hasattr(type(result), "__await__")
+    return is_awaitable(result)
+
+
+def is_awaitable(value: object) -> bool:
+    """Say whether `await` would find something to call, without asking the object."""
+    return any("__await__" in _ATTRIBUTES.__get__(base) for base in _MRO.__get__(type(value)))
+
+
+def _is_a(value: object, kind: type[T]) -> TypeGuard[T]:
+    return issubclass(type(value), kind)
 
 
 def _never_began(generator: GeneratorType[object, object, object]) -> bool:
@@ -146,32 +156,9 @@ def _cancel(loop: AbstractEventLoop, task: Task[object]) -> None:
 
 def _is_abort(error: BaseException, switch: Switch) -> bool:
     """Say whether it only says that the signal aborted, so that its text is worth nothing."""
-    if isinstance(error, Aborted):
+    if _is_a(error, Aborted):
         return True
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or switch.reason is None:
         return False
-    return isinstance(error, asyncio.CancelledError)
-
-
-def _said(error: BaseException) -> str:
-    name = type(error).__name__
-    try:
-        said = str(error)
-    except BaseException as second:
-        said = f"(no text: its str() raised {type(second).__name__})"
-    return clean(f"{name}: {said}" if said else name)
-
-
-def _traceback(error: BaseException) -> str:
-    import traceback
-
-    lines = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
-    return clean("".join(lines))
-
-
-def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the first frame on that isn't of this module."""
-    while trace is not None and trace.tb_frame.f_code.co_filename == _call.__code__.co_filename:
-        trace = trace.tb_next
-    return trace
+    return _is_a(error, asyncio.CancelledError)

@@ -8,9 +8,9 @@ makes it, and reports an answer of the right shape or the failure.
 from __future__ import annotations
 
 import logging
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
+from ._log_lines import trouble, write
 from ._messages import (
     Claim,
     Finish,
@@ -21,6 +21,8 @@ from ._messages import (
     Skip,
     Unfinished,
 )
+from ._one_process import OneProcess
+from ._trays import Tray
 from ._values import (
     Claims,
     Looked,
@@ -31,8 +33,10 @@ from .errors import BackendError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from queue import SimpleQueue
 
     from ._clock import Basis, Clock
+    from ._log_lines import Say
     from ._messages import (
         StoreCall,
     )
@@ -70,6 +74,7 @@ class Ask(NamedTuple):
 class Reply(NamedTuple):
     """What came of it; `wall` and `received` are our clocks right after the call."""
 
+    lane: Lane
     ask: Ask
     answer: StoreAnswer | BaseException
     sent: float
@@ -84,7 +89,10 @@ class LaneEnded(NamedTuple):
 
 
 class Lane:
-    """One question to the store at a time. `run` is the body of the lane's thread."""
+    """One question to the store at a time. `run` is the body of the lane's thread.
+
+    `send` and `heard` belong to the scheduler thread.
+    """
 
     def __init__(
         self,
@@ -93,34 +101,73 @@ class Lane:
         lease_ms: int,
         clock: Clock,
         report: Callable[[Reply | LaneEnded], None],
+        say: Say = write,
     ) -> None:
-        self.asks: SimpleQueue[Ask | None] = SimpleQueue()
+        self.asks: Tray[Ask | None] = Tray()
         self.asking_since: float | None = None
         self._backend = backend
         self._owner = owner
         self._lease_ms = lease_ms
         self._clock = clock
         self._report = report
+        self._say = say
+        self._open: list[Ask] = []
+        self._replied: Reply | None = None
+
+    def send(self, ask: Ask) -> None:
+        """Have a question asked."""
+        self._open.append(ask)
+        self.asks.put(ask)
+
+    def heard(self, ask: Ask) -> bool:
+        """Note that a question was answered; False when that was known already."""
+        left = [other for other in self._open if other is not ask]
+        known, self._open = len(left) == len(self._open), left
+        return not known
 
     def run(self) -> None:
-        """Answer every question, until None comes."""
-        while (ask := self._clock.get(self.asks, None)) is not None:
-            self._report(self._reply(ask))
-            del ask
+        """Answer every question, until None comes.
+
+        What another thread raises in this one is survived: the question is still there.
+        """
+        over = False
+        while not over:
+            try:
+                over = self._answer_next()
+            except BaseException as error:
+                self._say(trouble("another thread raised this in a store thread", error))
         self._report(LaneEnded(self))
+
+    def _answer_next(self) -> bool:
+        """Answer the first question; return whether there will be none."""
+        ask = self.asks.first(self._wait)
+        if ask is None:
+            return True
+        if self._replied is None or self._replied.ask is not ask:
+            self._replied = self._reply(ask)
+        # Interrupted right after this, it is done again: a reply may come twice.
+        self._report(self._replied)
+        self.asks.take()
+        self._replied = None
+        return False
+
+    def _wait(self, bell: SimpleQueue[bool]) -> None:
+        self._clock.get(bell, None)
 
     def _reply(self, ask: Ask) -> Reply:
         answer: StoreAnswer | BaseException
         sent = self.asking_since = self._clock.mono()
         try:
-            answer = self._checked(ask.call, self._ask(ask.call, ask.basis.pace(sent)))
+            with OneProcess():
+                raw = self._ask(ask.call, ask.basis.pace(sent))
+            answer = self._checked(ask.call, raw)
         except BaseException as error:
-            logging.getLogger("anarchon").debug("a store call failed", exc_info=True)
+            self._say(trouble("a store call failed", error, logging.DEBUG))
             # Its frames hold connections that have to go, so only the text lives on.
             answer = error.with_traceback(None)
         received, wall = self._clock.mono(), self._clock.wall()
         self.asking_since = None
-        return Reply(ask, answer, sent, received, wall)
+        return Reply(self, ask, answer, sent, received, wall)
 
     def _ask(self, call: StoreCall, pace: Pace) -> object:
         """Make the call. The core sends what needs leases only to a backend that has them."""

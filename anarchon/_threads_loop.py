@@ -7,13 +7,13 @@ inputs are taken on as they come, only the passing of time pauses for a moment.
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ._clock import StoreClock
 from ._core import Core, CoreView
+from ._log_lines import not_stopped, saying, trouble
 from ._messages import (
     Abort,
     Answered,
@@ -37,10 +37,11 @@ from ._messages import (
     Tick,
     Unfinished,
 )
+from ._texts import clean, said
 from ._threads_handler import Attempt
 from ._threads_lanes import Ask, Reply
 from ._threads_schedules import untimed
-from ._threads_workers import HandlerEnded
+from ._threads_workers import HandlerEnded, WorkerFell
 from ._values import (
     RunKey,
 )
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from ._clock import Clock
+    from ._log_lines import Line
     from ._messages import (
         Action,
         Drained,
@@ -68,12 +70,10 @@ if TYPE_CHECKING:
         ServerInfo,
     )
 
-    Told: TypeAlias = Emit | Note | StoreDown | StoreUp | Return | Drained | Stopped
+    Told: TypeAlias = Line | Emit | Note | StoreDown | StoreUp | Return | Drained | Stopped
 
 LONGEST_PAUSE = 5.0
 STOP_GRACE = 1.0
-
-_log = logging.getLogger("anarchon")
 
 
 class EngineStats(NamedTuple):
@@ -87,6 +87,7 @@ class EngineStats(NamedTuple):
     clock_offset: float
     clock_far: bool
     store_up: bool
+    no_thread: str | None  # why handlers can't be called, if that is so
 
 
 class Add(NamedTuple):
@@ -129,6 +130,7 @@ class Loop:
         self._store, self._keeper = lanes
         self._around = around
         self._on_action = on_action
+        self._say = saying(on_action)
         self._core = Core(settings, rng)
         self._store_clock = StoreClock(settings, steady=True)
         self._view = CoreView(0, settings.workers, 0)
@@ -181,6 +183,7 @@ class Loop:
             clock_offset=self._store_clock.offset,
             clock_far=self._store_clock.far,
             store_up=self._store_up,
+            no_thread=self._workers.refused,
         )
 
     # --- inputs ---
@@ -198,8 +201,8 @@ class Loop:
             self._beat(mono - self._due)
         self._take(Tick() if message is None else message)
         if mono >= self._stop_by and not self.stopped:
-            _log.error("the scheduler's core didn't stop in time; it is left")
             self.stopped = True
+            self._say(not_stopped())
 
     def _timeout(self) -> float | None:
         if self._core.is_behind:
@@ -214,9 +217,9 @@ class Loop:
                 self._handle(message)
             case Reply():
                 self._replied(message)
-            case HandlerEnded(ended=ended):
-                self._workers.freed(message)
-                self._handle(ended)
+            case HandlerEnded() | WorkerFell():
+                if (ended := self._workers.heard(message)) is not None:
+                    self._handle(ended)
             case Stop(timeout=timeout):
                 grace = self._settings.heartbeat + STOP_GRACE
                 self._stop_by = min(self._stop_by, self._clock.mono() + timeout + grace)
@@ -232,6 +235,8 @@ class Loop:
 
     def _replied(self, reply: Reply) -> None:
         call, answer = reply.ask.call, reply.answer
+        if not reply.lane.heard(reply.ask):
+            return  # it was told of already
         if isinstance(call, Renew):
             self._beat(reply.sent - reply.ask.due)
         if isinstance(answer, BaseException):
@@ -288,17 +293,19 @@ class Loop:
         self._resume_at = self._wakeup = self._clock.mono() + pause
 
     def _log_error(self, text: str, error: BaseException) -> None:
-        with suppress(BaseException):  # a log handler that raises must not end the loop
-            _log.error(text, exc_info=error)
+        with suppress(BaseException):  # this is where the loop is saved, so nothing may end it
+            self._say(trouble(text, error))
 
     # --- actions ---
 
     def _act(self, action: Action) -> None:
         match action:
             case Claim() | Finish() | Release() | Skip() | Unfinished() | RecordManual():
-                self._store.asks.put(Ask(action, self._due, self._store_clock.basis()))
+                self._store.send(Ask(action, self._due, self._store_clock.basis()))
             case Renew() | Look():
-                self._keeper.asks.put(Ask(action, self._due, self._store_clock.basis()))
+                self._keeper.send(Ask(action, self._due, self._store_clock.basis()))
+                for worker in self._workers.fallen():
+                    self._inbox.put(WorkerFell(worker))
             case StartRun():
                 self._start_run(action)
             case Abort(lease=lease, reason=reason):
@@ -325,17 +332,18 @@ class Loop:
         try:
             job = action.spec.job
             data = action.data if action.has_data else job.data
-            switch = Switch(self._clock)
+            switch = Switch(self._clock, self._say)
             own = action._replace(spec=untimed(action.spec))
             context = Context(own, self._settings.instance_id, Signal(switch), data)
             started = self._workers.start(
                 Attempt(action.lease, context, switch, job.handler, job.pass_context, self._around)
             )
+            why = self._workers.refused
         except BaseException as error:
             self._log_error(f"no start of {action.spec.name}", error)
-            started = False
+            started, why = False, clean(said(error))
         if not started:
-            self._inbox.put(Ended(action.lease, unstarted=True))
+            self._inbox.put(Ended(action.lease, why, unstarted=True))
 
     def _beat(self, late: float) -> None:
         """Note by how much a heartbeat was late, and say so once until one is in time."""

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ._durations import shown
+from ._one_process import OneProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,6 +30,14 @@ class Question(NamedTuple):
 
     ask: Callable[[], int | None]
     answer: SimpleQueue[Answer]
+
+
+class AskingThread(Thread):
+    """A thread on which schedules are asked."""
+
+    def __init__(self, askers: Askers, questions: SimpleQueue[Question | None]) -> None:
+        super().__init__(target=_answer, args=(questions,), name="anarchon-schedules", daemon=True)
+        self.askers = askers
 
 
 class Askers:
@@ -50,9 +59,7 @@ class Askers:
     def ask(self, ask: Callable[[], int | None]) -> SimpleQueue[Answer]:
         """Ask, and return where the answer comes."""
         if self._thread is None:
-            thread = Thread(
-                target=_answer, args=(self._questions,), name="anarchon-schedules", daemon=True
-            )
+            thread = AskingThread(self, self._questions)
             thread.start()
             self._thread = thread
         question = Question(ask, SimpleQueue())
@@ -130,7 +137,8 @@ def untimed(spec: JobSpec) -> JobSpec:
 def _answer(questions: SimpleQueue[Question | None]) -> None:
     while (question := questions.get()) is not None:
         try:
-            answer: Answer = question.ask()
+            with OneProcess():
+                answer: Answer = question.ask()
         except BaseException as error:
             answer = error
         question.answer.put(answer)

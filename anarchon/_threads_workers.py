@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import _threads_handler
 from ._clock import HANDLER_PATIENCE
+from ._log_lines import no_thread, trouble, write
+from ._messages import Ended
+from ._texts import clean, message_of
 from ._threads_handler import run_attempt
+from ._traces import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ._clock import Clock
-    from ._messages import (
-        Ended,
-    )
+    from ._log_lines import Say
     from ._threads_handler import Attempt
     from ._values import (
         AbortReason,
@@ -39,27 +41,54 @@ class HandlerEnded(NamedTuple):
     ended: Ended
 
 
+class WorkerFell(NamedTuple):
+    """A worker's word that its thread ends, whatever it was doing."""
+
+    worker: Worker
+
+
 class Worker:
-    """One thread for handlers, and the queue that brings it work."""
+    """One thread for handlers, and the queue that brings it work.
+
+    What is known of its attempt is written by who has it at the moment: the scheduler
+    thread before it puts the attempt into the queue, the worker from then on.
+    """
 
     def __init__(self, name: str, run: Callable[[Worker], None]) -> None:
         self.tasks: SimpleQueue[Attempt | None] = SimpleQueue()
         self.thread = Thread(target=run, args=(self,), name=name, daemon=True)
         self.attempt: Attempt | None = None
+        self.begun = False
+        self.ended: Ended | None = None
+        self.fate = ("the thread of the handler was ended", "")
+
+    def give(self, attempt: Attempt) -> None:
+        """Have an attempt run."""
+        self.attempt = attempt
+        self.begun, self.ended = False, None
+        self.tasks.put(attempt)
 
 
 class Workers:
     """The worker threads of one engine, and which attempt each of them has."""
 
-    def __init__(self, clock: Clock, size: int, report: Callable[[HandlerEnded], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        size: int,
+        report: Callable[[HandlerEnded | WorkerFell], None],
+        say: Say = write,
+    ) -> None:
         self._clock = clock
         self._size = size
         self._report = report
+        self._say = say
         self._idle: list[Worker] = []
         self._busy: dict[Lease, Worker] = {}
         self._made = 0
         self._here = local()
-        self._refused = False
+        self.refused: str | None = None
+        """Why no thread could be had the last time that one was needed; for any thread."""
 
     def current_lease(self) -> Lease | None:
         """Return the lease of the attempt whose handler is calling; from any thread."""
@@ -68,28 +97,26 @@ class Workers:
     def start(self, attempt: Attempt) -> bool:
         """Run an attempt on a thread; False when no thread can be had."""
         manual = bool(attempt.lease.key.manual)
-        worker = self._idle.pop() if self._idle and not manual else self._new(manual=manual)
-        if worker.thread.ident is None and not self._launch(worker):
-            return False
-        worker.attempt = attempt
+        worker = None if manual else self._idle_one()
+        if worker is None:
+            worker = self._new(manual=manual)
+            if not self._launch(worker):
+                return False
+        self.refused = None
         self._busy[attempt.lease] = worker
-        worker.tasks.put(attempt)
-        if manual:
-            worker.tasks.put(None)
+        worker.give(attempt)
         return True
 
-    def freed(self, done: HandlerEnded) -> None:
-        """Take a worker back; one that was replaced meanwhile has its thread ended."""
-        lease = done.ended.lease
-        if self._busy.get(lease) is done.worker:
-            del self._busy[lease]
-        done.worker.attempt = None
-        if lease.key.manual:
-            return
-        if len(self._idle) < self._size:
-            self._idle.append(done.worker)
-        else:
-            done.worker.tasks.put(None)
+    def heard(self, word: HandlerEnded | WorkerFell) -> Ended | None:
+        """Take a worker back or replace it; return how its attempt has ended, if it has."""
+        if isinstance(word, WorkerFell):
+            return self._replace(word.worker)
+        self._take_back(word.worker, word.ended.lease)
+        return word.ended
+
+    def fallen(self) -> list[Worker]:
+        """Return the busy workers whose threads have ended without a word."""
+        return [worker for worker in self._busy.values() if not worker.thread.is_alive()]
 
     def abort(self, lease: Lease, reason: AbortReason) -> None:
         """Abort the signal of an attempt that is running here."""
@@ -120,6 +147,42 @@ class Workers:
         self._idle.clear()
         return ending
 
+    def _take_back(self, worker: Worker, lease: Lease) -> None:
+        """Have a worker idle; one that was replaced meanwhile has its thread ended."""
+        if self._busy.get(lease) is worker:
+            del self._busy[lease]
+        worker.attempt = None
+        if len(self._idle) < self._size and not lease.key.manual:
+            self._idle.append(worker)
+        else:
+            worker.tasks.put(None)
+
+    def _replace(self, worker: Worker) -> Ended | None:
+        """Do without a worker whose thread has ended.
+
+        An attempt whose handler was not called yet is given to another one.
+        """
+        if worker in self._idle:
+            self._idle.remove(worker)
+        attempt, worker.attempt = worker.attempt, None
+        if attempt is None or self._busy.get(attempt.lease) is not worker:
+            return None
+        del self._busy[attempt.lease]
+        if worker.ended is not None:
+            return worker.ended
+        if worker.begun:
+            return Ended(attempt.lease, *worker.fate)
+        if self.start(attempt):
+            return None
+        return Ended(attempt.lease, self.refused, unstarted=True)
+
+    def _idle_one(self) -> Worker | None:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.thread.is_alive():
+                return worker
+        return None
+
     def _new(self, *, manual: bool) -> Worker:
         self._made += 1
         return Worker(f"anarchon-{'manual' if manual else 'worker'}-{self._made}", self._work)
@@ -131,23 +194,41 @@ class Workers:
             worker.thread.start()
         except RuntimeError as error:
             self._clock.dismiss(worker.thread)
-            if not self._refused:
-                logging.getLogger("anarchon").warning("no thread for a handler: %s", error)
-            self._refused = True
+            if self.refused is None:
+                self._say(no_thread(error))
+            self.refused = f"no thread could be had: {clean(message_of(error))}"
             return False
-        self._refused = False
         return True
 
     def _work(self, worker: Worker) -> None:
-        """Run one attempt after the other; the body of every worker's thread."""
-        while True:
-            attempt = self._clock.get(worker.tasks, None)
-            if attempt is None:
-                return
-            self._here.lease = attempt.lease
-            ended = run_attempt(attempt)
-            self._here.lease = None
-            # Kept here, the attempt would keep its context alive until the next one.
-            del attempt
-            self._report(HandlerEnded(worker, ended))
-            del ended
+        """Run one attempt after the other; the body of every worker's thread.
+
+        Nothing here raises by itself. But what another thread raises in this one, meaning
+        a handler that ended a moment ago, may strike anywhere; then this thread ends, and
+        says so.
+        """
+        over = False
+        try:
+            while not over:
+                over = self._serve(worker)
+        except BaseException as error:
+            worker.fate = described(error)
+            what = "another thread raised this in a worker's thread, which is replaced"
+            self._say(trouble(what, error, logging.WARNING))
+        finally:
+            if not over:
+                self._report(WorkerFell(worker))
+
+    def _serve(self, worker: Worker) -> bool:
+        """Run the next attempt; return whether there will be none."""
+        attempt = self._clock.get(worker.tasks, None)
+        if attempt is None:
+            return True
+        self._here.lease = attempt.lease
+        worker.begun = True
+        ended = worker.ended = run_attempt(attempt)
+        self._here.lease = None
+        # Kept here, the attempt would keep its context alive until the next one.
+        del attempt
+        self._report(HandlerEnded(worker, ended))
+        return False

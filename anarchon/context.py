@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 from queue import SimpleQueue
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._clock import HANDLER_PATIENCE
 from ._durations import parse_ms
+from ._log_lines import trouble, write
+from ._one_process import OneProcess
 from ._values import instant
 from .errors import Aborted
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from ._clock import Clock
     from ._durations import Duration
+    from ._log_lines import Say
     from ._messages import (
         StartRun,
     )
@@ -42,8 +44,9 @@ class Switch:
     It doesn't know the signal, so that the two form no cycle that outlives the run.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, say: Say = write) -> None:
         self.clock = clock
+        self.say = say
         self.reason: AbortReason | None = None
         self._thread: int | None = None
         self._lock = threading.Lock()
@@ -204,9 +207,10 @@ class _OnAbort:
         if not self._switch.clock.get(self._calls, None):
             return
         try:
-            self._fn()
-        except BaseException:
-            logging.getLogger("anarchon").exception("an on_abort function raised")
+            with OneProcess():
+                self._fn()
+        except BaseException as error:
+            self._switch.say(trouble("an on_abort function raised", error))
 
 
 class Context:

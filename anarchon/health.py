@@ -20,9 +20,10 @@ class Health:
     """How a scheduler is doing, as far as this process knows without asking anybody.
 
     ``ok`` is False when nothing can run here: the scheduler isn't running, the store
-    can't be reached, or so many handlers ignore their abort that they aren't replaced
-    any more. ``reasons`` says so in words, and tells as well what is unusual but leaves
-    ``ok`` alone: a late heartbeat, clocks that differ by more than a second.
+    can't be reached, there was no thread for the last handler, or so many handlers ignore
+    their abort that they aren't replaced any more. ``reasons`` says so in words, and tells
+    as well what is unusual but leaves ``ok`` alone: a late heartbeat, clocks that differ by
+    more than a second.
 
     ``last_contact`` is when the store last answered (aware, UTC; None: never since
     `start`). ``clock_offset`` is the store's clock minus this host's, in seconds (None:
@@ -60,6 +61,8 @@ def health_of(life: Life | None, options: Options, clock: Clock, *, parent: int 
     serious = [*_not_running(state, options, None, None)]
     if not stats.store_up:
         serious.append("the store can't be reached")
+    if stats.no_thread is not None:
+        serious.append(f"the last handler was not called, {stats.no_thread}")
     if stats.stuck >= options.workers:
         serious.append(f"{_ignore(stats.stuck)}, and no more of them are replaced")
     return Health(

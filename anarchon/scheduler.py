@@ -322,8 +322,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
 
     def _tell_disabled(self) -> None:
         if not self._told_disabled:
-            from ._log_lines import disabled
+            from ._log_lines import disabled, write
 
             self._told_disabled = True
-            line = disabled()
-            self._options.logger.log(line.level, line.text)
+            write(disabled(), self._options.logger)

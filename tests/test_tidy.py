@@ -25,6 +25,7 @@ FACADE = "Scheduler"  # the one class that may have more methods
 PURE = (
     "_core*.py",
     "_states.py",
+    "_texts.py",
     "_values.py",
     "_messages.py",
     "backends/_rules*.py",

@@ -45,8 +45,12 @@ class Moody(Once):
 
 
 class Unprintable(Exception):
+    def __init__(self, kind: type[BaseException]) -> None:
+        super().__init__()
+        self.kind = kind
+
     def __str__(self) -> str:
-        raise RuntimeError("no text")
+        raise self.kind("no text")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,10 @@ class Unprintable(Exception):
     [
         (ValueError("bad"), "ValueError: bad"),
         (SystemExit(3), "SystemExit: 3"),
-        (Unprintable(), "Unprintable"),
+        *(
+            (Unprintable(kind), f"Unprintable: (no text: its str() raised {kind.__name__})")
+            for kind in (RuntimeError, SystemExit, KeyboardInterrupt)
+        ),
     ],
 )
 def test_a_schedule_that_raises_suspends_its_own_job_and_is_told_of_once(error, text):

@@ -6,6 +6,7 @@ import contextlib
 from random import Random
 from types import SimpleNamespace
 
+from anarchon._log_lines import Line, write
 from anarchon._messages import (
     Emit,
     JobSpec,
@@ -52,7 +53,7 @@ def job(name, handler, period=10, *, timeout=None, data=None, with_context=True,
 
 
 class Rig:
-    """One engine, opened and started, and everything it told in `told`."""
+    """One engine, opened and started, and everything it told in `told`; lines are logged."""
 
     def __init__(self, clock, backend, *specs, name="a", workers=2, around=None, on_action=None):
         self.clock = clock
@@ -65,11 +66,17 @@ class Rig:
             Limits(quick=0.2, call=0.4),
             clock,
             around=around,
-            on_action=on_action or self.told.append,
+            on_action=on_action or self.hear,
             rng=Random(name),
         )
         self.info = self.engine.open(specs)
         self.engine.start()
+
+    def hear(self, told):
+        if isinstance(told, Line):
+            write(told)
+        else:
+            self.told.append(told)
 
     def events(self, *kinds):
         """Return the run events told, or those of some kinds, as (event, run)."""

@@ -20,7 +20,7 @@ from anarchon._messages import (
     StartRun,
 )
 from anarchon._texts import LIMIT_BYTES
-from anarchon._threads_handler import Attempt, describe, run_attempt
+from anarchon._threads_handler import Attempt, run_attempt
 from anarchon._values import (
     Lease,
     RunKey,
@@ -110,18 +110,6 @@ def test_every_text_can_be_stored(message):
         assert "\x00" not in text
     assert ended.error.startswith("ValueError: ")
     assert "in handler" in ended.traceback
-
-
-def test_an_exception_that_resists_everything():
-    class Meta(type):
-        @property
-        def __name__(cls):
-            raise RuntimeError
-
-    class Worst(Exception, metaclass=Meta):
-        pass
-
-    assert describe(Worst()) == ("an exception that can't be described", "")
 
 
 def test_a_recursion_without_end():

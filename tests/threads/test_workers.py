@@ -49,7 +49,7 @@ def run(workers, ended, handler, n=1, manual=""):
     """Run a handler to its end, and return the worker's word."""
     assert workers.start(attempt(handler, n, manual))
     done = ended.get(timeout=5)
-    workers.freed(done)
+    workers.heard(done)
     return done
 
 
@@ -67,7 +67,7 @@ def test_there_are_as_many_threads_as_attempts_and_no_more_idle_ones_than_worker
     gate.set()
     done = [ended.get(timeout=5) for _ in range(4)]
     for word in done:
-        workers.freed(word)
+        workers.heard(word)
     for word in done[2:]:
         word.worker.thread.join(5)
     assert [word.worker.thread.is_alive() for word in done] == [True, True, False, False]
@@ -96,7 +96,7 @@ def test_an_abort_reaches_its_attempt_and_no_other(workers, ended):
     workers.abort(first.lease, "cancel")
     workers.abort(Lease(RunKey("job", 3), 1), "stop")
     for _ in range(2):
-        workers.freed(ended.get(timeout=5))
+        workers.heard(ended.get(timeout=5))
     assert reasons == {1: "cancel", 2: None}
 
 
@@ -114,7 +114,7 @@ def test_the_stack_of_a_handler_is_the_users_part_alone(workers, ended):
     assert "anarchon/_" not in stack
     assert workers.stack_of(RunKey("job", 2)) == ""
     gate.set()
-    workers.freed(ended.get(timeout=5))
+    workers.heard(ended.get(timeout=5))
     assert workers.stack_of(RunKey("job", 1)) == ""
 
 
@@ -146,7 +146,7 @@ def test_an_attempt_is_let_go_when_it_has_ended(workers, ended):
         watch = weakref.ref(one.context)
         workers.start(one)
         del one
-        workers.freed(ended.get(timeout=5))
+        workers.heard(ended.get(timeout=5))
         assert watch() is None
     finally:
         gc.enable()

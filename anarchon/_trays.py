@@ -1,0 +1,50 @@
+"""What one thread has to do, handed to it by others."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+class Tray(Generic[T]):
+    """Items for one thread, each of which stays until that thread has dealt with it.
+
+    A thread that waits inside a queue's `get` can lose the item: an exception that another
+    thread raises in it (`PyThreadState_SetAsyncExc`) strikes when the item has been taken
+    out and is nowhere else yet. So an item is looked at, dealt with, and only then taken.
+
+    Threads: `put` and `len` are for everybody and take no lock, also in a signal handler;
+    the rest belongs to the one thread.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[T] = deque()
+        self._bell: SimpleQueue[bool] = SimpleQueue()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, item: T) -> None:
+        """Add an item."""
+        self._items.append(item)
+        self._bell.put(True)
+
+    def first(self, wait: Callable[[SimpleQueue[bool]], object]) -> T:
+        """Return the first item, and leave it here; `wait` waits at a queue until there is one."""
+        while not self._items:
+            wait(self._bell)
+        return self._items[0]
+
+    def take(self) -> None:
+        """Take the first item out: it was dealt with."""
+        self._items.popleft()
+        # One ring less, so that rings don't pile up while there is always something to do.
+        with suppress(Empty):
+            self._bell.get_nowait()
