@@ -15,6 +15,7 @@ from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
+from .._durations import shown
 from .._values import Limits
 from ..errors import BackendUnavailable, ConfigurationError
 from . import _operations as operations
@@ -169,7 +170,7 @@ def _checked(namespace: object) -> str:
     ):
         return namespace
     raise ConfigurationError(
-        f"The namespace {namespace!r} is no name: give 1 to {LONGEST_NAMESPACE} printable "
+        f"The namespace {shown(namespace)} is no name: give 1 to {LONGEST_NAMESPACE} printable "
         "characters without blanks around them, such as the service's name."
     )
 
@@ -282,7 +283,7 @@ class LocalBackend(Storage):
     def pause(self, job: str | None, *, duration_ms: int | None) -> None:
         """Stop starts; see `ClaimBackend.pause`."""
         if job is not None and not is_text(job):
-            raise ConfigurationError(f"The job {job!r} is no name that a store can hold.")
+            raise ConfigurationError(f"The job {shown(job)} is no name that a store can hold.")
         self._write_once(
             lambda rows, now: operations.pause(rows, now, job, duration_ms), self._limits.call
         )

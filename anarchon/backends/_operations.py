@@ -37,7 +37,15 @@ from ._rules import (
     renewed,
 )
 from ._rules_claim import claim_known, claim_new
-from ._storable import is_sound, is_storable, names, printable, printable_owner, refusal
+from ._storable import (
+    is_sound,
+    is_storable,
+    names,
+    position_of,
+    printable,
+    printable_owner,
+    refusal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -244,10 +252,7 @@ def history(
     """Return lines of history, newest first, as they read now."""
     if limit <= 0 or (job is not None and not names([job])):
         return []
-    position = None
-    if before is not None:
-        manual = before.run_id if before.manual else ""
-        position = (before.slot, before.job, manual, before.attempt)
+    position = None if before is None else position_of(before)
     wanted: tuple[str, ...] = ()
     if status is not None:
         wanted = (status, "running") if status == "lost" else (status,)

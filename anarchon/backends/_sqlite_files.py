@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from ..errors import BackendUnavailable
 from ._sqlite_forks import inside
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
@@ -19,9 +20,16 @@ T = TypeVar("T")
 LONGEST_QUEUE = 1.0  # seconds; fifty writers are through in a quarter of that
 
 # SQLite's primary result codes, as far as there is something to say about them.
-BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB = (
-    5, 6, 8, 10, 11, 13, 14, 15, 26,
+ERROR, BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB = (
+    1, 5, 6, 8, 10, 11, 13, 14, 15, 26,
 )  # fmt: skip
+
+TOO_MANY_FILES = {
+    errno.EMFILE: "this process has as many files open as it may; raise its limit (ulimit -n), or "
+    "close some.",
+    errno.ENFILE: "this machine has as many files open as it may; raise its limit (fs.file-max), "
+    "or end some programs.",
+}
 
 # File systems of other machines, on which SQLite's locks or its shared memory don't hold.
 NETWORK_FILE_SYSTEMS = frozenset((
@@ -32,11 +40,20 @@ NETWORK_FILE_SYSTEMS = frozenset((
 
 
 def boot_id() -> str:
-    """Return what tells this boot of the host from another one; "" where nothing does."""
+    """Return what tells this boot of the host from another one; "" where nothing does.
+
+    Raises:
+        BackendUnavailable: Too many files are open. It must not be mistaken for a host that
+            can't tell: every lease of the others would seem to be of another boot.
+    """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
-    except OSError:
+    except OSError as error:
+        if error.errno in TOO_MANY_FILES:
+            raise BackendUnavailable(
+                f"The host's boot can't be told: {TOO_MANY_FILES[error.errno]}"
+            ) from error
         return ""
 
 
@@ -117,9 +134,10 @@ def writers_queue(path: str, deadline: float) -> Iterator[None]:
     file is far quicker. It orders writers and protects nothing, so where it can't be had
     (no `fcntl`, a folder without write permission, a frozen holder) the write goes on.
     """
+    file = None
     now = time.monotonic()
-    file = _enter(path, now + min(LONGEST_QUEUE, (deadline - now) / 2))
     try:
+        file = _enter(path, now + min(LONGEST_QUEUE, (deadline - now) / 2))
         yield
     finally:
         if file is not None:
@@ -128,23 +146,34 @@ def writers_queue(path: str, deadline: float) -> Iterator[None]:
 
 def _enter(path: str, deadline: float) -> int | None:
     try:
-        import fcntl
+        import fcntl  # noqa: F401 - where it is missing there is no queue
 
         file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except (ImportError, OSError):
         return None
+    locked = False
+    try:
+        locked = _lock(file, deadline)
+    finally:
+        if not locked:
+            os.close(file)
+    return file if locked else None
+
+
+def _lock(file: int, deadline: float) -> bool:
+    import fcntl
+
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                break
+                return False
         except OSError:
-            break
+            return False
+        else:
+            return True
         nap(0.001)
-    os.close(file)
-    return None
 
 
 def _leave(file: int) -> None:
@@ -155,30 +184,3 @@ def _leave(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_UN)
     finally:
         os.close(file)
-
-
-def explanation(path: str, error: sqlite3.Error) -> str:
-    """Return what went wrong with the database at `path`, and what to do about it."""
-    return f"The SQLite store {path} can't be used ({error}): {_advice(path, code_of(error))}"
-
-
-_ADVICE = {
-    BUSY: "another program holds its lock; end that program or its transaction.",
-    LOCKED: "another program holds its lock; end that program or its transaction.",
-    PROTOCOL: "another program holds its lock; end that program or its transaction.",
-    FULL: "its disk, or its quota, is full; make room.",
-    CORRUPT: "it is no sound SQLite database; name another file, or restore this one.",
-    NOTADB: "it is no SQLite database; name another file.",
-    READONLY: "this user may not write it; give write permission on the file and its folder.",
-    IOERR: "its disk fails or is full; see the system's log.",
-    CANTOPEN: "this user may not open or create it; give write permission on file and folder.",
-}
-
-
-def _advice(path: str, code: int) -> str:
-    folder = os.path.dirname(path)
-    if code == CANTOPEN and not os.path.isdir(folder):
-        return f"the folder {folder} doesn't exist; create it."
-    if code == CANTOPEN and os.path.isdir(path):
-        return "it is a folder; name a file in it."
-    return _ADVICE.get(code, "see the cause.")

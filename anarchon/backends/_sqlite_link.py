@@ -11,13 +11,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from .._durations import shown
 from ..errors import BackendError, BackendUnavailable
 from . import _sqlite_files as files
+from . import _sqlite_schema as schema
 from ._sqlite_forks import inside
 from ._sqlite_parts import Parts
-from ._sqlite_rows import NAMES, NEEDED_TO_READ, TABLES, ReadOnlyRows, SqliteRows
-from .base import FORMAT_VERSION
+from ._sqlite_rows import ReadOnlyRows, SqliteRows
 
 if TYPE_CHECKING:
     import sqlite3
@@ -225,7 +224,7 @@ class Link:
 
     def can_be_read(self, deadline: float) -> bool:
         """Whether there is history in the file; raises `BackendError` as `prepare` does."""
-        return files.patiently(self._stored, deadline) >= NEEDED_TO_READ
+        return files.patiently(partial(schema.can_be_read, self._connection, self._path), deadline)
 
     def prepare(self, deadline: float) -> None:
         """Create the tables where they are missing; any number of processes may do so at once.
@@ -237,43 +236,17 @@ class Link:
             self._make_ready(deadline)
 
     def _make_ready(self, deadline: float) -> None:
-        if files.patiently(self._is_complete, deadline):
+        is_complete = partial(schema.is_complete, self._connection, self._path)
+        if files.patiently(is_complete, deadline):
             files.patiently(self._use_log, deadline)
         else:
             with files.writers_queue(self._queue, deadline):
                 files.patiently(self._use_log, deadline)
                 files.patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"), deadline)
-                self._create()
+                schema.create(self._connection, self._path)
         files.patiently(self._read_schema, deadline)  # the log is there from then on
         self._connection.execute(f"PRAGMA synchronous={self._synchronous}")
         self._settle()
-
-    def _is_complete(self) -> bool:
-        return self._stored() >= {*NAMES, FORMAT_VERSION}
-
-    def _stored(self) -> set[object]:
-        """Return which tables and indexes there are, and the versions of their format."""
-        execute = self._connection.execute
-        found: set[object] = {name for (name,) in execute("SELECT name FROM sqlite_master")}
-        if "anarchon_format" in found:
-            versions = {version for (version,) in execute("SELECT version FROM anarchon_format")}
-            self._check_format(versions)
-            found |= versions
-        return found
-
-    def _check_format(self, versions: set[object]) -> None:
-        for version in versions:
-            if type(version) is not int or version < 1:
-                raise BackendError(
-                    f"What is stored in {self._path} can't be used: the version in its table "
-                    f"anarchon_format is {shown(version)}; delete that row, or use another file."
-                )
-            if version > FORMAT_VERSION:
-                raise BackendError(
-                    f"The SQLite store {self._path} has format {version}, written by a newer "
-                    f"anarchon; this one knows format {FORMAT_VERSION}: upgrade it, or use "
-                    "another file."
-                )
 
     def _use_log(self) -> None:
         """Switch the file to a write-ahead log, which lets readers and a writer pass."""
@@ -283,23 +256,6 @@ class Link:
                 f"The SQLite store {self._path} can't have a write-ahead log (its journal stays "
                 f'"{mode}"): use a file on a local disk.'
             )
-
-    def _create(self) -> None:
-        """Create what is missing: all of it, or what somebody dropped."""
-        try:
-            if not self._is_complete():
-                for statement in TABLES:
-                    self._connection.execute(statement)
-                self._connection.execute(
-                    "INSERT INTO anarchon_format SELECT ? "
-                    "WHERE NOT EXISTS (SELECT 1 FROM anarchon_format)",
-                    (FORMAT_VERSION,),
-                )
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
 
 
 def connected(path: str, synchronous: str, deadline: float, *, ready: bool) -> Link:

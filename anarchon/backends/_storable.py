@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._durations import shown
 from .._texts import clean
-from .._values import Closed, Owner
+from .._values import Closed, Owner, RunKey
+from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .._values import Result, RunKey, Wish
+    from .._values import Result, Run, Wish
+    from ._rows import Position
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years that datetime knows
 LARGEST = 2**53
@@ -30,6 +33,22 @@ def is_storable(key: RunKey) -> bool:
 def is_text(name: str) -> bool:
     """Whether a name has an encoding; a lone surrogate has none."""
     return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def position_of(run: Run) -> Position:
+    """Return where in history a run is.
+
+    Raises:
+        ConfigurationError: No store can hold such a run, so no history has it.
+    """
+    numbers, texts = (run.slot, run.attempt), (run.job, run.run_id)
+    if all(type(one) is int for one in numbers) and all(isinstance(one, str) for one in texts):
+        key = RunKey(run.job, run.slot, run.run_id if run.manual else "")
+        if is_storable(key) and 0 < run.attempt <= LARGEST:
+            return run.slot, run.job, key.manual, run.attempt
+    raise ConfigurationError(
+        f"before: {shown(run)} is no run of a history; give the last one of the page before"
+    )
 
 
 def is_sound(wish: Wish) -> bool:

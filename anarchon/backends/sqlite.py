@@ -19,10 +19,13 @@ import time
 import weakref
 from typing import TYPE_CHECKING, TypeVar
 
+from .._durations import shown
 from .._values import ServerInfo
 from ..errors import BackendUnavailable, ConfigurationError, ServerTooOld
 from . import _sqlite_files as files
 from ._local import LocalBackend
+from ._sqlite_advice import explanation
+from ._sqlite_aside import aside
 from ._sqlite_link import GRAVEYARD, connected, in_place
 from ._sqlite_rows import WouldWrite
 from .memory import MemoryRows
@@ -64,9 +67,9 @@ class SqliteBackend(LocalBackend):
         synchronous: str = "FULL",
     ) -> None:
         super().__init__(namespace)
-        if synchronous not in ("FULL", "NORMAL"):
+        if not isinstance(synchronous, str) or synchronous not in ("FULL", "NORMAL"):
             raise ConfigurationError(
-                f'synchronous={synchronous!r} is unknown: give "FULL" or "NORMAL".'
+                f'synchronous={shown(synchronous)} is unknown: give "FULL" or "NORMAL".'
             )
         self.database = _absolute(database)
         self._synchronous = synchronous
@@ -180,7 +183,10 @@ class SqliteBackend(LocalBackend):
         return link
 
     def _once(self, work: Callable[[Link], T], deadline: float, *, ready: bool = True) -> T:
-        """Work on the connection of this thread if it has one, else on a short one."""
+        """Work on the connection of this thread if it has one, else on a short one.
+
+        This is what users call, on the main thread perhaps, where Ctrl-C may come.
+        """
 
         def attempt() -> T:
             mine = self._mine()
@@ -191,7 +197,7 @@ class SqliteBackend(LocalBackend):
                 if link is not mine:
                     link.close()
 
-        return in_place(attempt, self.database, deadline)
+        return aside(lambda: in_place(attempt, self.database, deadline))
 
     def _mine(self) -> Link | None:
         self._notice_fork()
@@ -214,24 +220,25 @@ class SqliteBackend(LocalBackend):
         try:
             return work()
         except sqlite3.Error as error:
-            raise BackendUnavailable(files.explanation(self.database, error)) from error
+            raise BackendUnavailable(explanation(self.database, error)) from error
 
 
 def _absolute(database: object) -> str:
     """Return the path of a database file, absolute; refuse what is meant for something else."""
     try:
         path = os.fsdecode(database)  # type: ignore[arg-type] # it raises TypeError itself
-    except TypeError:
+        os.fsencode(path)
+    except Exception as error:
         raise ConfigurationError(
-            f"The database {database!r} is no path: give the path of a file."
-        ) from None
+            f"The database {shown(database)} is no path: give the path of a file."
+        ) from error
     if path.strip() in ("", ":memory:") or path.startswith("file::memory:"):
         raise ConfigurationError(
-            f"The database {path!r} would be in memory, one for each connection: give the path "
-            "of a file, or use MemoryBackend() for one process."
+            f"The database {shown(path)} would be in memory, one for each connection: give the "
+            "path of a file, or use MemoryBackend() for one process."
         )
     if path.startswith(("file:", "sqlite:")) or "\0" in path:
         raise ConfigurationError(
-            f"The database {path!r} is no path: give the path of a file, without a scheme."
+            f"The database {shown(path)} is no path: give the path of a file, without a scheme."
         )
     return os.path.abspath(path)

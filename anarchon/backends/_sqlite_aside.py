@@ -1,0 +1,48 @@
+"""Calls of the store beside the main thread, which Ctrl-C may end between any two steps.
+
+Python raises `KeyboardInterrupt` on the main thread alone, also between taking something
+and being ready to give it back: the lock of a queue, an open file, a place in a count. So
+what must be given back is taken on another thread, and the main thread only waits for the
+answer. When that wait is ended, the call still comes to its own end, within its limit.
+"""
+
+from __future__ import annotations
+
+import threading
+from _thread import start_new_thread
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+def aside(call: Callable[[], T]) -> T:
+    """Make a call, and return or raise what it does; on the main thread, from beside it.
+
+    A thread without an object, made in one step, that keeps no process alive. Where none
+    can be had (at the end of the interpreter, or too many) the call is made here.
+    """
+    if threading.get_ident() != threading.main_thread().ident:
+        return call()
+    answer: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            answer.put((call(), None))
+        except BaseException as error:
+            answer.put((None, error))
+
+    try:
+        start_new_thread(work, ())
+    except RuntimeError:
+        return call()
+    value, error = answer.get()
+    if error is None:
+        return cast("T", value)
+    try:
+        raise error
+    finally:
+        del error  # lest it, its traceback and this frame keep each other
