@@ -14,6 +14,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from ._one_process import OneProcess
 from ._texts import counted, message_of, type_name
 from ._traces import traced
 from ._values import instant, moment
@@ -60,7 +61,8 @@ def write(line: Line, logger: logging.Logger | None = None) -> None:
     By default on the logger ``anarchon``. Only Ctrl-C in the main thread gets past.
     """
     try:
-        (logger or logging.getLogger("anarchon")).log(line.level, line.text)
+        with OneProcess():
+            (logger or logging.getLogger("anarchon")).log(line.level, line.text)
     except KeyboardInterrupt:
         if threading.current_thread() is threading.main_thread():
             raise

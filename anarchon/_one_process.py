@@ -22,10 +22,14 @@ _CTRL_C = 130  # as a shell tells of it
 
 
 class OneProcess:
-    """``with OneProcess(): ...`` around user code; in a child that it forked, the end."""
+    """``with OneProcess(): ...`` around user code; in a child that it forked, the end.
+
+    On the main thread a child goes on, as in any program.
+    """
 
     def __enter__(self) -> None:
-        self._pid = os.getpid()
+        is_ours = threading.current_thread() is not threading.main_thread()
+        self._pid = os.getpid() if is_ours else None
 
     def __exit__(
         self,
@@ -33,7 +37,7 @@ class OneProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if os.getpid() != self._pid:
+        if self._pid is not None and os.getpid() != self._pid:
             end_child(error)
 
 
