@@ -7,6 +7,7 @@ from datetime import timedelta
 from math import isnan
 from typing import TypeAlias
 
+from ._texts import said
 from .errors import ConfigurationError
 
 Duration: TypeAlias = float | str | timedelta
@@ -54,6 +55,7 @@ def parse_ms(
         ConfigurationError: The value is of another type or form, negative, not a
             number, too short, or longer than a hundred years.
     """
+    check_askable(value, what)
     if isinstance(value, str):
         ms = _text_ms(value, what)
     elif isinstance(value, timedelta):
@@ -126,6 +128,25 @@ def duration_text(ms: int) -> str:
             count, ms = divmod(ms, unit_ms)
             parts.append(f"{count}{unit}" if count else "")
     return "".join(parts) or "0s"
+
+
+def check_askable(value: object, what: str) -> None:
+    """Refuse an object that can't even be asked what it is, as a lazy proxy of nothing.
+
+    Raises:
+        ConfigurationError: It names the value and the fix.
+    """
+    try:
+        isinstance(value, _Nothing)
+    except Exception as error:
+        raise ConfigurationError(
+            f"{what}: {shown(value)} can't be asked what it is ({said(error)}); pass the object"
+            " itself, not something that stands for it"
+        ) from error
+
+
+class _Nothing:
+    """The class of no object, so that `isinstance` has to ask the object."""
 
 
 def shown(value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from .errors import ConfigurationError
 from .jobs import check_name, naming
 from .schedules import Cron, Every, Once, RRule
@@ -58,6 +58,7 @@ def scheduled(form: str, name: str, given: object, make: Callable[..., S]) -> S:
             probably meant.
     """
     with naming(check_name(name)):
+        check_askable(given, _NOUNS[form])
         try:
             return make(given)
         except ConfigurationError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from .decorators import declarations
 from .errors import ConfigurationError
 
@@ -28,6 +28,7 @@ def declared_jobs(obj: object) -> list[Declared]:
     Raises:
         ConfigurationError: It is a class, or declares nothing.
     """
+    check_askable(obj, "register()")
     if isinstance(obj, type):
         name = obj.__name__
         raise ConfigurationError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def check_callable(handler: object, job: str) -> None:
     """
     import inspect
 
+    check_askable(handler, f"job {job!r}: the handler")
     if inspect.isclass(handler):
         name = handler.__name__
         raise ConfigurationError(

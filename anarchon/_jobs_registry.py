@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from .errors import ConfigurationError, JobNotFound
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ def checked_text(name: object) -> str:
     Raises:
         ConfigurationError: It is no text.
     """
+    check_askable(name, "name")
     if not isinstance(name, str):
         raise ConfigurationError(f"name: {shown(name)} is not the name of a job; give text")
     return str.__str__(name)

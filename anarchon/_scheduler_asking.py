@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar, get_args
 
-from ._durations import parse_ms, shown
+from ._durations import check_askable, parse_ms, shown
 from ._jobs_registry import checked_text
 from ._values import Run, Status, instant
 from .errors import ConfigurationError
@@ -104,6 +104,7 @@ class Asking:
         """
         _check_name(name)
         _check_status(status)
+        check_askable(before, "before")
         if before is not None and not isinstance(before, Run):
             raise ConfigurationError(
                 f"before: {shown(before)} is no run; give the last one of the page before"
@@ -176,6 +177,7 @@ def _check_status(status: object) -> None:
 
 
 def _counted(number: object, what: str, most: int) -> int:
+    check_askable(number, what)
     if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= most:
         return number
     raise ConfigurationError(f"{what}: {shown(number)} is no number from 1 to {most}; give one")

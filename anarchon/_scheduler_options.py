@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._durations import duration_text, parse_ms, shown
+from ._durations import check_askable, duration_text, parse_ms, shown
 from ._messages import (
     Settings,
 )
@@ -84,6 +84,8 @@ class Options(NamedTuple):
 
 def check_options(backend: object, **raw: Any) -> Options:
     """Return the options; raises `ConfigurationError` naming the one that is wrong."""
+    for name, value in {"backend": backend, **raw}.items():
+        check_askable(value, name)
     if raw["control"] is not None:
         raise ConfigurationError(
             f"control: {shown(raw['control'])} asks for commands from other processes, which this"
@@ -156,6 +158,7 @@ def _around(around: Any) -> Callable[[Any], Any] | None:
 
 def check_truth(value: object, what: str) -> bool:
     """Return a bool; raises `ConfigurationError` for anything else."""
+    check_askable(value, what)
     if isinstance(value, bool):
         return value
     raise ConfigurationError(f"{what}: {shown(value)} is neither True nor False; give one of them")

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from ._values import instant
 from .errors import ConfigurationError
 
@@ -118,6 +118,7 @@ def floor_ms(t: object, method: str) -> int:
     Raises:
         ConfigurationError: It is no aware datetime.
     """
+    check_askable(t, method)
     if not isinstance(t, datetime) or t.utcoffset() is None:
         raise ConfigurationError(
             f"{method}({shown(t)}): the time has no zone; give an aware datetime,"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from ._schedules_base import Slots
 from ._schedules_once import one_off_ms
 from ._schedules_wall import load_zone
@@ -234,6 +234,7 @@ def words_of(schedule: object) -> str:
 
 
 def _listed(dates: object) -> list[object]:
+    check_askable(dates, "except_on()")
     if isinstance(dates, str) or not isinstance(dates, Iterable):
         raise ConfigurationError(
             f'except_on({shown(dates)}): it is no list; give dates, such as ["2026-12-25"]'
@@ -242,6 +243,7 @@ def _listed(dates: object) -> list[object]:
 
 
 def _day(given: object) -> int:
+    check_askable(given, "except_on()")
     if isinstance(given, str) and _ISO_DATE.fullmatch(given):
         with suppress(ValueError):
             given = date.fromisoformat(given)

@@ -15,7 +15,7 @@ from calendar import monthrange
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ class _Wrong(Exception):
 
 
 def _split(expression: object) -> list[str]:
+    check_askable(expression, "expression")
     if not isinstance(expression, str):
         raise _Wrong('it is not text; write it like "0 8 * * 1-5"')
     if not expression.isascii() or len(expression) > _LONGEST:

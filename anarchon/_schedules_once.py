@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from ._schedules_wall import load_zone
 from .errors import ConfigurationError
 
@@ -47,6 +47,7 @@ def one_off_ms(at: object, timezone: str | None) -> int:
 
 
 def _one_off(at: object) -> datetime:
+    check_askable(at, "one-off time")
     if isinstance(at, datetime):
         return at
     if isinstance(at, timedelta):

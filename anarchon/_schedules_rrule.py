@@ -14,7 +14,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from ._schedules_rrule_text import EXAMPLE, Times, Wrong, properties, zone_of
 from ._texts import counted
 from .errors import ConfigurationError
@@ -77,6 +77,7 @@ def parse(text: object, timezone: str | None) -> Recurrence:
     Raises:
         ConfigurationError: It breaks a rule of the syntax, or is refused.
     """
+    check_askable(text, "rrule")
     if not isinstance(text, str):
         raise ConfigurationError(f"rrule: {shown(text)} is not text; {EXAMPLE}")
     try:

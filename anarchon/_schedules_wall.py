@@ -17,7 +17,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -159,6 +159,7 @@ def load_zone(key: object) -> Zone:
     Raises:
         ConfigurationError: It is no such key, or the data are not installed.
     """
+    check_askable(key, "timezone")
     if not isinstance(key, str):
         raise ConfigurationError(
             f'timezone: {shown(key)} is not the name of a zone; give text such as "Europe/Athens"'

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, overload
 
-from ._durations import shown
+from ._durations import check_askable, shown
 from ._values import Run, RunEvent
 from .errors import ConfigurationError
 
@@ -151,12 +151,14 @@ class Listening:
 
 def check_event(event: object) -> None:
     """Raise `ConfigurationError` unless there is an event of that name."""
+    check_askable(event, "event")
     if not isinstance(event, str) or event not in EVENTS:
         known = ", ".join(sorted(EVENTS))
         raise ConfigurationError(f"there is no event {shown(event)}; listen to one of: {known}")
 
 
 def _check_listener(event: str, listener: object) -> None:
+    check_askable(listener, f"on({event!r})")
     if not callable(listener):
         raise ConfigurationError(
             f"on({event!r}): {shown(listener)} can't be called; pass a function of one argument"

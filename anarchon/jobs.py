@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
-from ._durations import parse_ms, shown
+from ._durations import check_askable, parse_ms, shown
 from ._jobs_handlers import check_callable, takes_context
 from ._messages import (
     JobSpec,
@@ -190,6 +190,7 @@ def check_name(name: object) -> str:
         ConfigurationError: It isn't 1 to 200 printable characters without a blank at
             either end.
     """
+    check_askable(name, "name")
     if not isinstance(name, str):
         raise ConfigurationError(
             f"job {shown(name)}: the name is not text; give the name first, then the schedule"
@@ -264,6 +265,7 @@ def _reserved(value: object, what: str) -> None:
 
 
 def _attempts(value: object, what: str) -> int:
+    check_askable(value, what)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_ATTEMPTS:
         raise ConfigurationError(
             f"{what}: {shown(value)} is not a number of attempts; give 1 to {_MOST_ATTEMPTS}"
@@ -273,6 +275,7 @@ def _attempts(value: object, what: str) -> int:
 
 def _word(*words: str) -> Callable[[object, str], object]:
     def read(value: object, what: str) -> object:
+        check_askable(value, what)
         if not isinstance(value, str) or value not in words:
             fix = " or ".join(f'"{word}"' for word in words)
             raise ConfigurationError(f"{what}: {shown(value)} is not known; give {fix}")
@@ -282,6 +285,7 @@ def _word(*words: str) -> Callable[[object, str], object]:
 
 
 def _flag(value: object, what: str) -> bool:
+    check_askable(value, what)
     if not isinstance(value, bool):
         raise ConfigurationError(f"{what}: {shown(value)} is not a bool; give True or False")
     return value
@@ -292,12 +296,14 @@ def _flag_or_none(value: object, what: str) -> bool | None:
 
 
 def _text(value: object, what: str) -> str:
+    check_askable(value, what)
     if not isinstance(value, str):
         raise ConfigurationError(f"{what}: {shown(value)} is not text; give a str")
     return value
 
 
 def _tags(value: object, what: str) -> tuple[str, ...]:
+    check_askable(value, what)
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset):
         raise ConfigurationError(
             f'{what}: {shown(value)} is not a list of words; give ["nightly", "mail"]'

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ._durations import duration_text, parse_ms, shown
+from ._durations import check_askable, duration_text, parse_ms, shown
 from ._schedules_base import Schedule, Slots
 from ._values import instant
 from .errors import ConfigurationError
@@ -301,6 +301,7 @@ def slot_source(schedule: object) -> SlotSource:
     Raises:
         ConfigurationError: The object has no ``next_after(t)`` and ``latest(t)``.
     """
+    check_askable(schedule, "schedule")
     if isinstance(schedule, Slots):
         return schedule
     if isinstance(schedule, type):
