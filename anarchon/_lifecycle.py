@@ -9,20 +9,19 @@ So there is no lock to be held by anybody, and that is the point: a signal handl
 calls `stop` has interrupted the main thread anywhere, perhaps inside `start` or `stop`
 itself, and whatever lock that thread holds stays held until the handler returns. For the
 same reason the life's thread neither logs nor calls listeners (see ``_lifecycle_journal.py``), and
-is itself started by a helper: `Thread.start` waits for the new thread under a lock.
+is itself started by a helper (see ``_lifecycle_thread.py``).
 """
 
 from __future__ import annotations
 
 import os
-from _thread import start_new_thread
 from queue import SimpleQueue
-from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
 from . import _lifecycle_exits
 from . import _log_lines as lines
-from ._lifecycle_dues import Calls, GivenJobs, Halts
+from ._lifecycle_callers import Place, caller_of
+from ._lifecycle_dues import Answers, Awaits, Calls, GivenJobs, Halts
 from ._lifecycle_journal import Journal
 from ._lifecycle_requests import (
     Await,
@@ -36,6 +35,7 @@ from ._lifecycle_requests import (
     not_running,
 )
 from ._lifecycle_states import LIFECYCLE
+from ._lifecycle_thread import LifeThread, no_thread
 from ._log_lines import Line
 from ._messages import Drained, Emit, Note, Return, Stopped, StoreDown, StoreUp
 from ._values import Owner
@@ -67,8 +67,8 @@ LONGEST_RETRY_SECONDS = 30.0
 class Life:
     """One life of a scheduler.
 
-    Threads: `launch`, `stop`, `abandon`, the inbox and the attributes are for everybody;
-    the rest belongs to the life's own thread. `stop` takes no lock.
+    Threads: `call_off`, `stop`, `abandon`, the inbox and the attributes are for everybody;
+    the rest belongs to the life's own thread. `call_off` and `stop` take no lock.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class Life:
         self._jobs = GivenJobs(registry, options, clock, self.journal.say)
         self._calls = Calls(options.workers)
         self._halts = Halts(clock)
-        self._joins: list[Answer] = []
-        self._awaits: list[Answer] = []
+        self.thread = LifeThread(clock, self._live, self._fail)
+        self._joins = Answers()
+        self._awaits = Awaits()
         self._failure: BaseException | None = None
-        self._launched = False
         self._ran = False
         self._stopped = False
         # The engine lets a handler that called `stop` itself go on for one heartbeat more.
@@ -110,36 +110,31 @@ class Life:
 
     # --- for everybody ---
 
-    def launch(self) -> None:
-        """Begin; raises `RuntimeError` when no thread can be had."""
-        thread = Thread(target=self._live, name="anarchon-life", daemon=True)
-        self._clock.enrol(thread)
-        try:
-            start_new_thread(self._start_thread, (thread,))
-        except RuntimeError as error:
-            self._clock.dismiss(thread)
-            self._failure = error
-            self._end()
-            raise
+    def call_off(self) -> bool:
+        """Be over before there is a thread; False when there is one, or soon will be."""
+        if not self.thread.call_off():
+            return False
+        self._step("stop")
+        self._step("stopped")
+        self._forget(self)
+        self._answer_everybody()
+        return True
 
     def stop(self, timeout: float, *, wait: bool = True) -> None:
         """Ask to stop, and wait until that is done, at most the timeout."""
-        engine = self.engine
+        if self.call_off():
+            return
+        caller = caller_of(self)
         grace = GRACE_SECONDS if self.state == "running" else 0.0
-        lease = engine.current_lease() if engine is not None else None
-        inside = self.journal.is_current()
         answer: Answer = SimpleQueue()
-        self.inbox.put(Halt(timeout, answer, lease, inside))
-        # What a schedule or an `on_abort` function asks for can't be waited for there, nor
-        # (before the launch) what only the interrupted `start` itself could answer.
-        ours = lease is None and not inside and current_thread().name.startswith("anarchon-")
-        if wait and self._launched and not ours:
-            await_stop(self, answer, timeout + grace)
+        self.inbox.put(Halt(timeout, answer, caller.lease, caller.place is Place.LISTENER))
+        if wait and caller.place not in (Place.ABORT, Place.OWN):
+            await_stop(self, answer, timeout + grace, inside=not caller.may_wait)
 
     def abandon(self) -> None:
         """Forget everything without touching it: this is a forked child."""
         self.journal.abandon()
-        self.inbox.over = True
+        self.inbox.closing = self.inbox.over = True
         self.state = "idle"
         engine, self.engine = self.engine, None
         if engine is not None:
@@ -147,18 +142,12 @@ class Life:
 
     # --- the thread ---
 
-    def _start_thread(self, thread: Thread) -> None:
-        self._launched = True
-        try:
-            thread.start()
-        except RuntimeError as error:
-            self._clock.dismiss(thread)
-            self._failure = error
-            self._end()
-
     def _live(self) -> None:
         try:
-            self.journal.start()
+            try:
+                self.journal.start()
+            except RuntimeError as error:
+                raise no_thread(error) from error
             _lifecycle_exits.enter(self)
             if self._open():
                 self._serve()
@@ -170,6 +159,11 @@ class Life:
                 self.engine.stop(0.0)
         finally:
             self._end()
+
+    def _fail(self, error: RuntimeError) -> None:
+        """Be over for want of a thread, on whatever thread found out."""
+        self._failure = error
+        self._end()
 
     def _step(self, event: LifecycleEvent) -> None:
         self.state = LIFECYCLE[self.state, event]
@@ -191,7 +185,7 @@ class Life:
                 self._failure = error
                 return False
             self.journal.store_down(error)
-            self._answer_joins(error)
+            self._joins.give(error)
             self._rest(failures)
             failures += 1
 
@@ -216,17 +210,18 @@ class Life:
         try:
             engine.start()
         except RuntimeError as error:
-            self._failure = error
+            self._failure = no_thread(error)
             return False
         self._step("opened")
         self._ran = True
         self.journal.store_up()
-        self._jobs.keep_all(engine)
+        for name in self._jobs.changed():
+            self.inbox.changed(name)
         assert self.info is not None
         self.journal.started(self.owner.instance_id, len(self._jobs), self.info)
         if _lifecycle_exits.has_twin(self):
             self.journal.say(lines.twins(repr(self.options.backend)))
-        self._answer_joins(Word.RUNNING)
+        self._joins.give(Word.RUNNING)
         return True
 
     def _rest(self, failures: int) -> None:
@@ -240,10 +235,6 @@ class Life:
                 return
             self._handle(request)
 
-    def _answer_joins(self, answer: object) -> None:
-        while self._joins:
-            self._joins.pop().put(answer)
-
     # --- running and stopping ---
 
     def _serve(self) -> None:
@@ -254,10 +245,7 @@ class Life:
             request = self.inbox.next(limit)
             if request is None:
                 return
-            try:
-                self._handle(request)
-            except Exception as error:
-                self.journal.bug("the lifecycle", error)
+            self._handle(request)
 
     def _on_action(self, action: Told) -> None:
         """Pass on what the engine reports, lines on any thread; never blocks."""
@@ -277,16 +265,23 @@ class Life:
                 self.inbox.put(action)
 
     def _handle(self, request: Request) -> None:
+        try:
+            self._take(request)
+        except Exception as error:
+            self.journal.bug("the lifecycle", error)
+
+    def _take(self, request: Request) -> None:
         match request:
             case Join():
                 self._join(request)
             case Halt():
                 self._halt(request)
-            case Await(answer=answer):
-                self._awaits.append(answer)
-            case Changed(name=name):
+            case Await():
+                self._awaits.add(request, self.state)
+            case Changed():
+                names = self.inbox.changes()
                 if self.state == "running" and self.engine is not None:
-                    self._jobs.keep(self.engine, name)
+                    self._jobs.keep(self.engine, names)
             case Call():
                 self._call(request)
             case Return(key=key, run=run):
@@ -298,13 +293,13 @@ class Life:
 
     def _join(self, join: Join) -> None:
         if self.state == "stopping":
-            self._awaits.append(join.answer)
+            self._awaits.add(Await(join.answer), self.state)
             return
         self._patient = self._patient or join.patient
         if self.state == "running" or join.patient:
             join.answer.put(Word.RUNNING)
         else:
-            self._joins.append(join.answer)
+            self._joins.add(join.answer)
 
     def _halt(self, halt: Halt) -> None:
         """Begin to stop, or join the stop in progress."""
@@ -312,14 +307,17 @@ class Life:
         if was != "stopping":
             self._step("stop")
             self._halts.begin(halt.timeout)
+            self._awaits.stopping()
         one_more_spared = self._halts.add(halt)
         if self.engine is not None and (was == "running" or one_more_spared):
             self.engine.stop(halt.timeout, self._halts.spare)
 
     def _call(self, call: Call) -> None:
-        engine = self.engine
-        if engine is None or not self._ran or call.key.job not in self._jobs:
-            call.answer.put(not_running(call.key.job, self.state))
+        engine, name = self.engine, call.key.job
+        if engine is not None and self.state == "running":
+            self._jobs.keep(engine, [name])
+        if engine is None or not self._ran or self.inbox.closing or name not in self._jobs:
+            call.answer.put(not_running(name, self.state))
         elif self._calls.accept(call):
             engine.run_now(call.key, call.data, call.has_data)
 
@@ -328,7 +326,13 @@ class Life:
     def _end(self) -> None:
         """Finish what can be finished in time, become idle, and answer everybody."""
         halts = self._halts
+        # What comes next is to wait for listeners, so none of them may wait for us: nobody
+        # is left to handle what they ask for from here on.
+        self.inbox.closing = True
+        for request in self.inbox.waiting():
+            self._handle(request)
         halts.answer_inside()
+        self._calls.give_up()
         if self.engine is not None and self._ran:
             self.engine.join(JOIN_SECONDS)
         told = self.journal.close_events(max(halts.left(), LEAST_FLUSH_SECONDS))
@@ -352,13 +356,12 @@ class Life:
             elif isinstance(request, Halt):
                 self._halts.add(request)
             elif isinstance(request, Join) and not self._ran:
-                self._joins.append(request.answer)
+                self._joins.add(request.answer)
             elif isinstance(request, Join | Await):
-                self._awaits.append(request.answer)
-        self._answer_joins(self._failure or _cancelled())
+                self._awaits.add(Await(request.answer), self.state)
+        self._joins.give(self._failure or _cancelled())
         self._calls.give_up()
-        for answer in self._awaits:
-            answer.put(Word.ENDED)
+        self._awaits.over()
         self._halts.answer_all()
 
 

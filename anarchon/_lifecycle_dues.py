@@ -8,18 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._lifecycle_requests import Word, unfinished
-from ._log_lines import one_off_passed
+from ._log_lines import one_off_passed, trouble
 from ._texts import counted
 from .errors import Busy
 from .jobs import spec_of
 from .schedules import Once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ._clock import Clock
     from ._jobs_registry import Registry
-    from ._lifecycle_requests import Answer, Call, Halt
+    from ._lifecycle_requests import Answer, Await, Call, Halt
+    from ._lifecycle_states import State
     from ._log_lines import Line
     from ._messages import (
         JobSpec,
@@ -32,6 +33,51 @@ if TYPE_CHECKING:
         RunKey,
     )
     from .jobs import Job
+
+
+class Answers:
+    """Those who wait for one and the same answer."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Answer] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, answer: Answer) -> None:
+        """Let one more wait."""
+        self._waiting.append(answer)
+
+    def give(self, said: object) -> None:
+        """Answer all who wait."""
+        while self._waiting:
+            self._waiting.pop().put(said)
+
+
+class Awaits:
+    """Those who wait for the end of this life; those inside, for the stop that begins it."""
+
+    def __init__(self) -> None:
+        self._outside = Answers()
+        self._inside = Answers()
+
+    def add(self, request: Await, state: State) -> None:
+        """Let somebody wait."""
+        if not request.inside:
+            self._outside.add(request.answer)
+        elif state == "stopping":
+            request.answer.put(Word.ENDED)
+        else:
+            self._inside.add(request.answer)
+
+    def stopping(self) -> None:
+        """Let those inside go on."""
+        self._inside.give(Word.ENDED)
+
+    def over(self) -> None:
+        """Let everybody go on."""
+        self.stopping()
+        self._outside.give(Word.ENDED)
 
 
 class Halts:
@@ -139,7 +185,7 @@ class GivenJobs:
         self._given: dict[str, Job] = {}
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._wanted())
 
     def __contains__(self, name: str) -> bool:
         return name in self._given
@@ -149,20 +195,24 @@ class GivenJobs:
         self._given = self._wanted()
         return [self._spec(job) for job in self._given.values()]
 
-    def keep_all(self, engine: Engine) -> None:
-        """Tell the engine what has changed since `begin`."""
+    def changed(self) -> list[str]:
+        """Return the names of those that came or went since `begin`."""
         wanted = self._wanted()
-        for name in {*self._given, *wanted}:
-            self._keep(engine, name, wanted.get(name))
+        names = {**wanted, **self._given}
+        return [name for name in names if self._given.get(name) is not wanted.get(name)]
 
-    def keep(self, engine: Engine, name: str) -> None:
-        """Make the engine's job of that name the one that is defined now."""
-        self._keep(engine, name, self._wanted().get(name))
+    def keep(self, engine: Engine, names: Iterable[str]) -> None:
+        """Make the engine's jobs of these names those that are defined now."""
+        for name in names:
+            try:
+                self._keep(engine, name)
+            except Exception as error:
+                self._say(trouble(f"job {name!r} could not be given to the engine", error))
 
-    def _wanted(self) -> dict[str, Job]:
-        return {job.name: job for job in self._registry.jobs if job.enabled}
-
-    def _keep(self, engine: Engine, name: str, job: Job | None) -> None:
+    def _keep(self, engine: Engine, name: str) -> None:
+        job = self._registry.find(name)
+        if job is not None and not job.enabled:
+            job = None
         if job is self._given.get(name):
             return
         if job is None:
@@ -171,6 +221,9 @@ class GivenJobs:
         else:
             self._given[name] = job
             engine.add(self._spec(job))
+
+    def _wanted(self) -> dict[str, Job]:
+        return {job.name: job for job in self._registry.jobs if job.enabled}
 
     def _spec(self, job: Job) -> JobSpec:
         if isinstance(job.schedule, Once):

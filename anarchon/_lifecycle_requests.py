@@ -7,9 +7,12 @@ handler has interrupted the main thread: no lock is taken here, and none is wait
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from ._backlog import Backlog
+from ._lifecycle_callers import caller_of
 from ._messages import (
     Drained,
     Return,
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
     from ._lifecycle import Life
     from ._lifecycle_states import State
     from ._values import Lease, RunKey
+
+
+MOST_CHANGES = 100
+"""So many changed jobs are dealt with at once: a stop waits for no more."""
 
 
 class Word(Enum):
@@ -60,15 +67,14 @@ class Halt(NamedTuple):
 
 
 class Await(NamedTuple):
-    """Somebody wants to know when this life is over."""
+    """Somebody wants to know when this life is over; from inside, when its end begins."""
 
     answer: Answer
+    inside: bool = False
 
 
 class Changed(NamedTuple):
-    """A job of that name was defined, replaced or removed."""
-
-    name: str
+    """Jobs were defined, replaced or removed; the inbox's backlog has their names."""
 
 
 class Call(NamedTuple):
@@ -92,8 +98,11 @@ class Inbox:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self.closing = False
+        """Whether nothing more is handled; who is waited for gets no answer from here on."""
         self.over = False
         self._queue: SimpleQueue[Request] = SimpleQueue()
+        self._changes: Backlog[str] = Backlog(partial(self._queue.put, Changed()))
 
     def put(self, request: Request) -> None:
         """Ask for something."""
@@ -101,16 +110,21 @@ class Inbox:
 
     def changed(self, name: str) -> None:
         """Tell that a job of that name was defined, replaced or removed."""
-        self._queue.put(Changed(name))
+        self._changes.put(name, name)
 
-    def receive(self, answer: Answer, timeout: float | None = None) -> Any:
+    def changes(self) -> list[str]:
+        """Return the names of some jobs that have changed; `Changed` comes again for more."""
+        return self._changes.take(MOST_CHANGES)
+
+    def receive(self, answer: Answer, timeout: float | None = None, *, inside: bool = False) -> Any:
         """Wait for an answer: `Word.TIMED_OUT` in time, `Word.ENDED` if there is none.
 
-        There is none when the life is over: whatever was asked before that is answered.
+        There is none when the life is over, and for those `inside`, whom its end waits for,
+        when it is closing: whatever was asked before that is answered.
         """
         until = None if timeout is None else self.clock.mono() + timeout
         while True:
-            over = self.over
+            over = self.closing if inside else self.over
             left = None if until is None else max(until - self.clock.mono(), 0.0)
             said = self.clock.get(answer, 0.0 if over else left)
             if said is not None:
@@ -135,24 +149,29 @@ class Inbox:
         return self.waiting()
 
 
-def begin(life: Life, *, patient: bool) -> bool:
-    """Launch a life; wait until it runs unless `patient`. Raises what made it fail."""
+def begin(life: Life, lives: dict[int, Life], *, patient: bool) -> bool:
+    """Be the first to start: launch a life and wait until it runs, unless `patient`.
+
+    If somebody else was first, share that start. Raises what made it fail.
+    """
     answer: Answer = SimpleQueue()
     if not patient:
-        # Put in before the launch, so that it is there when the first try fails.
+        # Put in before anybody can end this life, so that there will be an answer.
         life.inbox.put(Join(answer, patient=False))
-    life.launch()
-    if patient:
-        return True
     try:
-        # Whatever the store takes to open, no test's time passes meanwhile.
-        said = life.inbox.clock.get_still(answer)
+        first = lives.setdefault(life.pid, life)
+        if first is life:
+            life.thread.launch()
+            # Whatever the store takes to open, no test's time passes meanwhile.
+            said = Word.RUNNING if patient else life.inbox.clock.get_still(answer)
+            return _is_running(said)
     except BaseException:
         # A signal handler raised: nobody would know that it went on in the background.
-        life.inbox.put(Halt(0.0))
-        wait_no_more(life)
+        if not life.call_off():
+            life.inbox.put(Halt(0.0))
+            wait_no_more(life)
         raise
-    return _is_running(said)
+    return share(first, patient=patient)
 
 
 def wait_no_more(life: Life) -> None:
@@ -160,10 +179,10 @@ def wait_no_more(life: Life) -> None:
     life.exit_until = life.inbox.clock.mono()
 
 
-def await_stop(life: Life, answer: Answer, timeout: float) -> None:
+def await_stop(life: Life, answer: Answer, timeout: float, *, inside: bool) -> None:
     """Wait for a stop that was asked for, at most the timeout."""
     try:
-        life.inbox.receive(answer, timeout)
+        life.inbox.receive(answer, timeout, inside=inside)
     except BaseException:
         wait_no_more(life)
         raise
@@ -173,7 +192,16 @@ def share(life: Life, *, patient: bool) -> bool:
     """Share a start in progress; False when it has to be tried again after a stop."""
     answer: Answer = SimpleQueue()
     life.inbox.put(Join(answer, patient))
-    return _is_running(life.inbox.receive(answer))
+    if caller_of(life).may_wait:
+        return _is_running(life.inbox.receive(answer))
+    state = life.state
+    if state == "stopping" or (state == "starting" and not patient):
+        raise NotRunning(
+            f"the scheduler is {state}, and start() can't wait for that in a handler, a listener"
+            " or a schedule, because the scheduler waits for those; call start() when this one"
+            " has ended, or on a thread that isn't the scheduler's"
+        )
+    return state != "idle"
 
 
 def _is_running(said: object) -> bool:

@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._durations import shown
+from ._lifecycle_callers import caller_of, refuse_own
 from ._lifecycle_requests import Await, Halt
 from .errors import ConfigurationError
 
@@ -138,8 +139,10 @@ def wait(life: Life | None, answer: Answer, timeout: float | None) -> signal.Sig
     """Wait until a life is over, the timeout, or a signal that was `caught`."""
     if life is None:
         return None
-    life.inbox.put(Await(answer))
-    said = life.inbox.receive(answer, timeout)
+    refuse_own(life, "wait()")
+    inside = not caller_of(life).may_wait
+    life.inbox.put(Await(answer, inside))
+    said = life.inbox.receive(answer, timeout, inside=inside)
     return signal.Signals(said) if isinstance(said, int) else None
 
 

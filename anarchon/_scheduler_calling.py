@@ -6,6 +6,7 @@ import os
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from ._lifecycle_callers import refuse_own
 from ._lifecycle_requests import Call, Word, not_running, unfinished
 from ._values import RunKey
 from .errors import JobNotFound
@@ -46,8 +47,11 @@ class Calling:
 
         Raises:
             JobNotFound: There is no job of this name here, or it has ``enabled=False``.
+            ConfigurationError: The name is no text.
             NotRunning: The scheduler isn't running.
             Busy: As many manual runs as there are workers are going on already.
+            RuntimeError: Called by a schedule, or by a ``__del__`` that came to run on a
+                thread of the scheduler's own.
         """
         run: Run = self._call(name, data, wait=True)[1]
         return run
@@ -67,11 +71,13 @@ class Calling:
                 enabled=self._options.enabled,
                 parent=self._parent,
             )
+        refuse_own(life, "run_now()" if wait else "submit()")
         key = RunKey(name, int(self._clock.wall() * 1000), os.urandom(8).hex())
         answer: Answer = SimpleQueue()
         has_data = data is not UNSET
         life.inbox.put(Call(key, data if has_data else None, has_data, answer, wait))
-        said = life.inbox.receive(answer)
+        # From where a life closes on, no call of anybody's is handled any more.
+        said = life.inbox.receive(answer, inside=True)
         if isinstance(said, BaseException):
             raise said
         if said is Word.ENDED:

@@ -25,10 +25,12 @@ from ._messages import (
     Stop,
     Stopped,
 )
+from ._threads_changes import Add, Remove
 from ._threads_lanes import Lane, LaneEnded
-from ._threads_loop import Add, EngineStats, Join, Loop, Remove
+from ._threads_loop import EngineStats, Join, Loop
 from ._threads_schedules import Askers
 from ._threads_workers import Workers
+from .context import AbortThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,11 +156,11 @@ class Engine:
 
     def add(self, spec: JobSpec) -> None:
         """Schedule a job, in place of one of the same name. Never blocks."""
-        self._inbox.put(Add(self._askers.timed(spec)))
+        self._loop.change(Add(self._askers.timed(spec)))
 
     def remove(self, name: str) -> None:
         """Stop scheduling and watching a job. Never blocks."""
-        self._inbox.put(Remove(name))
+        self._loop.change(Remove(name))
 
     def run_now(self, key: RunKey, data: object, has_data: bool) -> None:  # noqa: FBT001
         """Run a job now; `Return` brings its record. Never blocks."""
@@ -174,7 +176,12 @@ class Engine:
 
     def is_engine_thread(self) -> bool:
         """Say whether this is a thread that mustn't wait for the engine to stop."""
-        return current_thread() in self._threads
+        return current_thread() in self._threads or self._askers.is_current()
+
+    def is_abort_thread(self) -> bool:
+        """Say whether a function given to `on_abort` by a handler here is calling."""
+        thread = current_thread()
+        return isinstance(thread, AbortThread) and self._loop.has_made(thread.switch)
 
     def stats(self) -> EngineStats:
         """Return how the engine is doing, from any thread, without asking anybody."""

@@ -8,9 +8,12 @@ inputs are taken on as they come, only the passing of time pauses for a moment.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from weakref import WeakSet
 
+from ._backlog import Backlog
 from ._clock import StoreClock
 from ._core import Core, CoreView
 from ._log_lines import not_stopped, saying, trouble
@@ -38,6 +41,7 @@ from ._messages import (
     Unfinished,
 )
 from ._texts import clean, said
+from ._threads_changes import MOST_CHANGES, Add, Changes, Remove
 from ._threads_handler import Attempt
 from ._threads_lanes import Ask, Reply
 from ._threads_schedules import untimed
@@ -90,18 +94,6 @@ class EngineStats(NamedTuple):
     no_thread: str | None  # why handlers can't be called, if that is so
 
 
-class Add(NamedTuple):
-    """Schedule a job, in place of one of the same name."""
-
-    spec: JobSpec
-
-
-class Remove(NamedTuple):
-    """Stop scheduling and watching a job."""
-
-    name: str
-
-
 class Join(NamedTuple):
     """Put True into the mailbox when all is over."""
 
@@ -131,11 +123,13 @@ class Loop:
         self._around = around
         self._on_action = on_action
         self._say = saying(on_action)
+        self._switches: WeakSet[Switch] = WeakSet()
         self._core = Core(settings, rng)
         self._store_clock = StoreClock(settings, steady=True)
         self._view = CoreView(0, settings.workers, 0)
         self._wakeup: float | None = None
         self._due = 0.0  # when what is being done now was due
+        self._changes: Backlog[Add | Remove] = Backlog(partial(inbox.put, Changes()))
         self._failures = 0
         self._resume_at = -inf  # no tick before: the last one failed
         self._stop_by = inf
@@ -146,6 +140,14 @@ class Loop:
         self.stopped = False
         self.joiners: list[SimpleQueue[bool]] = []
 
+    def has_made(self, switch: Switch) -> bool:
+        """Say whether a switch belongs to an attempt of this loop; from any thread."""
+        return switch in self._switches
+
+    def change(self, change: Add | Remove) -> None:
+        """Have a job scheduled or not any more; from any thread."""
+        self._changes.put(change.name, change)
+
     def opened(self, info: ServerInfo, sent: float, received: float, wall: float) -> None:
         """Take the store's word from its opening; before the thread exists."""
         self._store_clock = StoreClock(self._settings, steady=info.steady)
@@ -155,7 +157,7 @@ class Loop:
     def run(self, specs: Sequence[JobSpec]) -> None:
         """Take inputs until the core has stopped."""
         for spec in specs:
-            self._take(Add(spec))
+            self.change(Add(spec))
         while not self.stopped:
             try:
                 self._turn()
@@ -213,7 +215,11 @@ class Loop:
 
     def _take(self, message: object) -> None:
         match message:
-            case Tick() | RunNow() | Ended():
+            case Tick() | Ended():
+                self._handle(message)
+            case RunNow(key=key):
+                if (change := self._changes.pop(key.job)) is not None:
+                    self._change([change])
                 self._handle(message)
             case Reply():
                 self._replied(message)
@@ -224,14 +230,24 @@ class Loop:
                 grace = self._settings.heartbeat + STOP_GRACE
                 self._stop_by = min(self._stop_by, self._clock.mono() + timeout + grace)
                 self._handle(message)
-            case Add(spec=spec):
-                self._guarded(lambda now: self._core.add(spec, now))
-                self._handle(Tick())
-            case Remove(name=name):
-                self._guarded(lambda _now: self._core.remove(name))
+            case Changes():
+                changes = self._changes.take(MOST_CHANGES)
+                # Once it stops, no job has to come or go any more.
+                self._change(changes if self._stop_by == inf else ())
                 self._handle(Tick())
             case Join(mailbox=mailbox):
                 self.joiners.append(mailbox)
+
+    def _change(self, changes: Iterable[Add | Remove]) -> None:
+        for change in changes:
+            self._guarded(partial(self._change_one, change))
+
+    def _change_one(self, change: Add | Remove, now: Now) -> None:
+        match change:
+            case Add(spec=spec):
+                self._core.add(spec, now)
+            case Remove(name=name):
+                self._core.remove(name)
 
     def _replied(self, reply: Reply) -> None:
         call, answer = reply.ask.call, reply.answer
@@ -333,6 +349,7 @@ class Loop:
             job = action.spec.job
             data = action.data if action.has_data else job.data
             switch = Switch(self._clock, self._say)
+            self._switches.add(switch)
             own = action._replace(spec=untimed(action.spec))
             context = Context(own, self._settings.instance_id, Signal(switch), data)
             started = self._workers.start(

@@ -8,7 +8,7 @@ waits for it for a moment and then goes on without an answer, as if it had raise
 from __future__ import annotations
 
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Thread, current_thread
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ._durations import shown
@@ -43,7 +43,7 @@ class AskingThread(Thread):
 class Askers:
     """The thread that asks, and a new one when it is stuck. Used on the scheduler thread.
 
-    Only `timed` may be called from other threads.
+    Only `timed` and `is_current` may be called from other threads.
     """
 
     def __init__(self) -> None:
@@ -55,6 +55,11 @@ class Askers:
         if not getattr(spec.schedule, "asks_others", False):
             return spec
         return spec._replace(schedule=Timed(spec.schedule, self))
+
+    def is_current(self) -> bool:
+        """Say whether the caller is a schedule that is being asked here; from any thread."""
+        thread = current_thread()
+        return isinstance(thread, AskingThread) and thread.askers is self
 
     def ask(self, ask: Callable[[], int | None]) -> SimpleQueue[Answer]:
         """Ask, and return where the answer comes."""

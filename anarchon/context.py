@@ -174,6 +174,14 @@ class Signal(threading.Event):
         return f"<Signal {state}>"
 
 
+class AbortThread(threading.Thread):
+    """The thread of a function given to `on_abort`; the handler of that run waits for it."""
+
+    def __init__(self, watch: Callable[[], object], switch: Switch) -> None:
+        super().__init__(target=watch, name="anarchon-abort", daemon=True)
+        self.switch = switch
+
+
 class _OnAbort:
     """A block with a thread of its own that calls a function if the signal aborts."""
 
@@ -188,7 +196,7 @@ class _OnAbort:
     def __enter__(self) -> None:
         if self._thread is not None:
             raise RuntimeError("each `with signal.on_abort(...)` is entered once")
-        self._thread = threading.Thread(target=self._watch, name="anarchon-abort", daemon=True)
+        self._thread = AbortThread(self._watch, self._switch)
         self._thread.start()
         self._switch.clock.enrol(self._thread, patience=HANDLER_PATIENCE)
         self._switch.hook(self._call)

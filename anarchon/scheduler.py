@@ -297,9 +297,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         if (life := self._life()) is not None:
             return share(life, patient=patient)
         self._parent = None
-        fresh = self._new_life(patient=patient)
-        life = self._lives.setdefault(fresh.pid, fresh)
-        return begin(fresh, patient=patient) if life is fresh else share(life, patient=patient)
+        return begin(self._new_life(patient=patient), self._lives, patient=patient)
 
     def _new_life(self, *, patient: bool) -> Life:
         from ._lifecycle import Life
@@ -310,8 +308,13 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             self._listeners,
             self._clock,
             patient=patient,
-            forget=lambda life: self._lives.pop(life.pid, None),
+            forget=self._forget,
         )
+
+    def _forget(self, life: Life) -> None:
+        # One that was never the first to start is not there.
+        if self._lives.get(life.pid) is life:
+            del self._lives[life.pid]
 
     def _defined(self, job: Job) -> None:
         self._removed(job.name)

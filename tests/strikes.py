@@ -1,4 +1,4 @@
-"""Something that happens between any two lines of a call, as a signal may: at each in turn."""
+"""Something that happens in the middle of a call, as a signal may: at each place in turn."""
 
 from __future__ import annotations
 
@@ -12,48 +12,52 @@ MOST = 3000
 
 
 class Strike:
-    """Calls `what` once, at the `nth` line or call inside the package on this thread.
+    """Calls `what` once, at the `nth` place inside the package on this thread.
 
-    Code that is run by an import doesn't count: it is the import's own.
+    The places are all lines and calls; or, `by_call`, the beginnings of functions and the
+    ends of calls of built-in ones, which is where Python handles a signal. What an import
+    does isn't struck.
     """
 
-    def __init__(self, nth, what):
+    def __init__(self, nth, what, *, by_call=False):
         self.nth, self.what = nth, what
         self.seen, self.where = 0, ""
+        self._set = sys.setprofile if by_call else sys.settrace
+        self._before = sys.getprofile() if by_call else sys.gettrace()
+        self._events = ("call", "c_return") if by_call else ("call", "line")
 
     def __enter__(self):
-        self._before = sys.gettrace()
-        sys.settrace(self._trace)
+        self._set(self._step)
         return self
 
     def __exit__(self, *_):
-        sys.settrace(self._before)
+        self._set(self._before)
 
     @property
     def has_struck(self):
         return self.seen >= self.nth
 
-    def _trace(self, frame, event, _argument):
+    def _step(self, frame, event, _argument):
         code = frame.f_code
         if not code.co_filename.startswith(PACKAGE) or code.co_name == "<module>":
             return None
-        if event in ("call", "line"):
+        if event in self._events:
             self.seen += 1
             if self.seen == self.nth:
                 self.where = f"{code.co_qualname}:{frame.f_lineno}"
-                sys.settrace(self._before)
+                self._set(self._before)
                 self.what()
-        return self._trace
+        return self._step
 
 
-def everywhere(call, what):
+def everywhere(call, what, *, by_call=False):
     """Call something until it has been struck everywhere; return where.
 
     `call` is called with a `Strike`, around whatever is to be struck.
     """
     places = []
     for nth in range(1, MOST):
-        strike = Strike(nth, what)
+        strike = Strike(nth, what, by_call=by_call)
         call(strike)
         if not strike.has_struck:
             return places

@@ -9,8 +9,8 @@ from _thread import start_new_thread
 import pytest
 
 from anarchon import BackendError, BackendUnavailable, NotRunning, ServerTooOld
-from anarchon._lifecycle import Life
 from anarchon._lifecycle_states import LIFECYCLE
+from anarchon._lifecycle_thread import LifeThread
 from tests.facade.helpers import Door, until
 
 
@@ -138,7 +138,7 @@ def test_a_start_that_finds_no_thread_fails_and_leaves_it_idle(make, monkeypatch
 
     scheduler = make()
     with monkeypatch.context() as patched:
-        patched.setattr("anarchon._lifecycle.start_new_thread", refuse)
+        patched.setattr("anarchon._lifecycle_thread.start_new_thread", refuse)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             scheduler.start()
     assert scheduler.state == "idle"
@@ -251,7 +251,7 @@ def test_a_stop_that_interrupts_a_start_before_it_could_begin_does_not_wait(make
         took.append(time.monotonic() - began)
         start_new_thread(function, arguments)
 
-    monkeypatch.setattr("anarchon._lifecycle.start_new_thread", interrupted)
+    monkeypatch.setattr("anarchon._lifecycle_thread.start_new_thread", interrupted)
     with pytest.raises(NotRunning):
         scheduler.start()
     assert took[0] < 1
@@ -260,15 +260,16 @@ def test_a_stop_that_interrupts_a_start_before_it_could_begin_does_not_wait(make
 
 def test_a_start_that_fails_at_once_fails_only_once(make, monkeypatch):
     """Its creator must get the failure, however late it comes to wait for it."""
-    launch = Life.launch
+    launch = LifeThread.launch
+    scheduler = make(Door(failures=1))
 
-    def launch_and_linger(life):
-        launch(life)
-        until(lambda: life.inbox.over)
+    def launch_and_linger(thread):
+        launch(thread)
+        until(lambda: scheduler.state == "idle")
 
-    monkeypatch.setattr(Life, "launch", launch_and_linger)
+    monkeypatch.setattr(LifeThread, "launch", launch_and_linger)
     with pytest.raises(BackendUnavailable):
-        make(Door(failures=1)).start()
+        scheduler.start()
 
 
 def test_whoever_calls_start_starts_no_thread_under_a_lock(make, monkeypatch):
