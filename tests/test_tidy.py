@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import statistics
 import subprocess
 import sys
@@ -161,6 +162,21 @@ def test_only_a_few_modules_make_threads(path):
         and (getattr(node.func, "attr", None) in makers or getattr(node.func, "id", None) in makers)
     ]
     assert not made or path.name in THREAD_MAKERS, f"{relative(path)} makes threads: lines {made}"
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=relative)
+def test_only_one_module_logs(path):
+    """Handlers and filters are user code, so a logger is called where that is survived."""
+    methods = {*logging.getLevelNamesMapping(), "LOG", "EXCEPTION", "WARN", "HANDLE"}
+    calls = [
+        f"{node.lineno}: {ast.unparse(node.func)}"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr.upper() in methods
+        and "log" in ast.unparse(node.func.value).lower()
+    ]
+    assert len(calls) == (path.name == "_log_lines.py"), f"{relative(path)} logs: {calls}"
 
 
 @pytest.mark.parametrize("name", sorted(THREAD_MAKERS))

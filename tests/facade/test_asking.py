@@ -174,6 +174,38 @@ def test_health_knows_of_an_outage(make):
     until(lambda: scheduler.health().ok)
 
 
+def test_health_and_the_log_know_when_no_handler_can_be_called(make, monkeypatch, caplog):
+    start, refusing = threading.Thread.start, [True]
+
+    def refuse(thread):
+        if refusing and thread.name.startswith("anarchon-worker"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    clock = ManualClock()
+    scheduler = make()
+    clock.attach(scheduler)
+    scheduler.every("tick", "10s", lambda: None, catch_up=0)
+    scheduler.start()
+    clock.advance("11s")
+    health = scheduler.health()
+    assert not health.ok
+    assert health.reasons == (
+        "the last handler was not called, no thread could be had: can't start new thread",
+    )
+    assert (health.running, health.free_workers) == (0, 10)
+    refusing.clear()
+    clock.advance("30s")
+    assert scheduler.health().ok
+    assert scheduler.history("tick", status="success")
+    scheduler.stop(2)
+    why = "(no thread could be had: can't start new thread)"
+    line = f"interrupted before it started {why}, handed over to another instance"
+    assert line in caplog.text
+    assert "interrupted after" not in caplog.text
+
+
 def test_health_and_the_log_know_of_stuck_handlers(make, caplog):
     clock = ManualClock()
     scheduler = make(workers=1)

@@ -284,7 +284,11 @@ def test_without_a_thread_for_the_handler_the_run_is_handed_over(monkeypatch, ca
     assert len(ran) == 1
     loser = next(rig for name, rig in rigs.items() if name != ran[0])
     winner = rigs[ran[0]]
-    assert "interrupted" in loser.names()
+    ((_, run),) = loser.events("interrupted")
+    # It was told that it starts, but what counts is that its handler was never called.
+    assert (run.started_at, run.detail) == (None, "handed over")
+    assert run.error == loser.engine.stats().no_thread
+    assert run.error == "no thread could be had: can't start new thread"
     assert winner.names()[-1] == "success"
     assert winner.events()[-1][1].attempt == 2
     assert caplog.text.count("no thread for a handler: can't start new thread") == 1
