@@ -91,10 +91,11 @@ def uninstall(find: FindLife) -> None:
     """Take a scheduler off, and put back what was there where we are still in front.
 
     Elsewhere, and on another thread than the main one, the handler stays and only passes
-    signals on.
+    signals on, until this is called again where it can be put back.
     """
     for signum, chained in tuple(_installed.items()):
-        if chained.targets.pop(find, None) is None or chained.targets:
+        chained.targets.pop(find, None)
+        if chained.targets:
             continue
         current: Any = signal.getsignal(signum)
         if _on_main_thread() and current is chained:

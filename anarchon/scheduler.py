@@ -196,7 +196,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
     def stop(self, timeout: Duration | None = 30) -> None:
         """Start nothing more, abort what runs, hand it over as it ends, and disconnect.
 
-        Does nothing while idle and in a forked child, joins a stop in progress, cancels
+        Stops nothing while idle and in a forked child, joins a stop in progress, cancels
         a start in progress. May be called from everywhere: a signal handler, a handler or
         a listener (which it doesn't wait for), an exit hook.
 
@@ -211,10 +211,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         life = self._life()
         if life is not None:
             life.stop(seconds, wait=get_ident() not in self._inside)
-            if self._signals is not None and self._life() is None:
-                from . import _lifecycle_signals
-
-                _lifecycle_signals.uninstall(self._life)
+        self._take_signals_off()
 
     def wait(self, timeout: Duration | None = None) -> Signals | None:
         """Wait until the scheduler has been stopped by anybody, at most the timeout.
@@ -322,6 +319,13 @@ class Scheduler(Definitions, Calling, Asking, Listening):
     def _removed(self, job_name: str) -> None:
         if (life := self._life()) is not None:
             life.inbox.changed(job_name)
+
+    def _take_signals_off(self) -> None:
+        """Put back what handled signals, whoever stopped; a forked child leaves that alone."""
+        if self._signals is not None and self._life() is None and self._parent is None:
+            from . import _lifecycle_signals
+
+            _lifecycle_signals.uninstall(self._life)
 
     def _tell_disabled(self) -> None:
         if not self._told_disabled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from contextlib import suppress
 
@@ -271,6 +272,75 @@ def test_nothing_else_touches_signals(make):
     assert handlers() == before
     scheduler.stop()
     assert handlers() == before
+
+
+def stopped_by_another_thread(scheduler):
+    stopping = threading.Thread(target=scheduler.stop, args=(10,))
+    stopping.start()
+    stopping.join()
+
+
+def stopped_by_the_signal(scheduler):
+    signal.raise_signal(signal.SIGUSR1)
+    scheduler.wait()
+
+
+def stopped_by_a_handler(scheduler):
+    scheduler.every("stopper", "1h", lambda: scheduler.stop(10), catch_up=0)
+    scheduler.submit("stopper")
+    scheduler.wait()
+
+
+def stopped_by_nobody(_scheduler):
+    pass
+
+
+@pytest.mark.parametrize(
+    "stop_first",
+    [stopped_by_another_thread, stopped_by_the_signal, stopped_by_a_handler, stopped_by_nobody],
+)
+def test_a_stop_puts_back_what_was_there_whoever_stopped_first(make, stop_first):
+    def mine(*_):
+        pass
+
+    before = signal.signal(signal.SIGUSR1, mine)
+    try:
+        scheduler, other = make(), make()
+        for one in (scheduler, other):
+            one.start()
+            assert one.install_signal_handlers([signal.SIGUSR1])
+        stop_first(scheduler)
+        scheduler.stop(10)
+        other.stop(10)
+        assert signal.getsignal(signal.SIGUSR1) is mine
+        # And the next start puts them in place again, until the next stop.
+        scheduler.start()
+        assert signal.getsignal(signal.SIGUSR1) is not mine
+        scheduler.stop(10)
+        assert signal.getsignal(signal.SIGUSR1) is mine
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_stop_in_a_forked_child_leaves_the_handlers_alone(spawn):
+    process = spawn(
+        program(
+            "scheduler.start()",
+            "scheduler.install_signal_handlers()",
+            "handler = signal.getsignal(signal.SIGTERM)",
+            "import warnings",
+            "warnings.simplefilter('ignore')  # of forking with threads: on purpose",
+            "child = os.fork()",
+            "if not child:",
+            "    scheduler.stop()",
+            "    os._exit(signal.getsignal(signal.SIGTERM) is not handler)",
+            "print(os.waitpid(child, 0)[1])",
+            "scheduler.stop()",
+            "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)",
+        )
+    )
+    out, err, _ = finish(process)
+    assert out.splitlines() == ["0", "True"], err
 
 
 def test_handlers_can_not_be_installed_everywhere(spawn):
