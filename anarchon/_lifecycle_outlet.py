@@ -63,7 +63,7 @@ class Outlet(Generic[T]):
         """Hand an item over, or drop it when too many wait; False when the outlet is closed."""
         if self._closed:
             return False
-        if len(self._items) >= self._bound:
+        if self._items.qsize() >= self._bound:
             self.drops += 1
             self._untold += 1
         else:

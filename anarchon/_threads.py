@@ -30,6 +30,7 @@ from ._threads_lanes import Lane, LaneEnded
 from ._threads_loop import EngineStats, Join, Loop
 from ._threads_schedules import Askers
 from ._threads_workers import Workers
+from ._trays import Tray
 from .context import AbortThread
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Engine:
         self._clock = clock
         self._on_action = on_action
         self._say = say = saying(on_action)
-        self._inbox: SimpleQueue[object] = SimpleQueue()
+        self._inbox: Tray[object] = Tray()
         self._workers = Workers(clock, settings.workers, self._inbox.put, say)
         lease_ms = round(settings.lease * 1000)
         store, keeper = (Lane(backend, owner, lease_ms, clock, self._report, say) for _ in range(2))
@@ -208,7 +209,7 @@ class Engine:
         """Forget everything in a forked child: no thread is left, any lock may be held."""
         self._done = True
         self._threads = ()
-        self._inbox = SimpleQueue()
+        self._inbox = Tray()
         self._to_close = SimpleQueue()
         self._loop.abandon()
         self._backend.abandon()
@@ -254,8 +255,7 @@ class Engine:
         """Wait until these lanes have ended; return those that haven't. No lanes: look once."""
         until = self._clock.mono() + seconds
         while True:
-            message = self._clock.get(self._inbox, max(0.0, until - self._clock.mono()))
-            match message:
+            match self._inbox.next(lambda bell: self._clock.get(bell, self._left(until))):
                 case None:
                     return lanes
                 case LaneEnded(lane=lane):
@@ -264,6 +264,9 @@ class Engine:
                     self._loop.joiners.append(mailbox)
             if not lanes and seconds:
                 return lanes
+
+    def _left(self, until: float) -> float:
+        return max(0.0, until - self._clock.mono())
 
     def _report(self, message: object) -> None:
         self._inbox.put(message)

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from ._threads_handler import Around
     from ._threads_lanes import Lane
     from ._threads_workers import Workers
+    from ._trays import Tray
     from ._values import (
         ServerInfo,
     )
@@ -107,7 +108,7 @@ class Loop:
         self,
         settings: Settings,
         clock: Clock,
-        inbox: SimpleQueue[object],
+        inbox: Tray[object],
         workers: Workers,
         lanes: tuple[Lane, Lane],
         *,
@@ -192,7 +193,7 @@ class Loop:
 
     def _turn(self) -> None:
         """Wait for the next input or the next wake-up, and deal with it."""
-        message = self._clock.get_by_wall(self._inbox, self._timeout())
+        message = self._inbox.next(lambda bell: self._clock.get_by_wall(bell, self._timeout()))
         mono = self._clock.mono()
         is_early = mono < min(self._stop_by, inf if self._wakeup is None else self._wakeup)
         if message is None and is_early and self._core.is_behind:

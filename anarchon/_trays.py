@@ -20,15 +20,17 @@ class Tray(Generic[T]):
     thread raises in it (`PyThreadState_SetAsyncExc`) strikes when the item has been taken
     out and is nowhere else yet. So an item is looked at, dealt with, and only then taken.
 
-    Threads: `put` and `len` are for everybody and take no lock, also in a signal handler;
-    the rest belongs to the one thread.
+    Threads: `put` and `qsize` are for everybody and take no lock, also in a signal handler;
+    the rest belongs to the one thread. What is called to wait waits at a queue, and returns
+    None when that took too long.
     """
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
         self._bell: SimpleQueue[bool] = SimpleQueue()
 
-    def __len__(self) -> int:
+    def qsize(self) -> int:
+        """Return how many items are here."""
         return len(self._items)
 
     def put(self, item: T) -> None:
@@ -37,10 +39,19 @@ class Tray(Generic[T]):
         self._bell.put(True)
 
     def first(self, wait: Callable[[SimpleQueue[bool]], object]) -> T:
-        """Return the first item, and leave it here; `wait` waits at a queue until there is one."""
+        """Return the first item, and leave it here; `wait` waits without a limit."""
         while not self._items:
             wait(self._bell)
         return self._items[0]
+
+    def next(self, wait: Callable[[SimpleQueue[bool]], bool | None]) -> T | None:
+        """Take the first item out and return it; None when `wait` ends without one."""
+        while not self._items:
+            if wait(self._bell) is None:
+                return None
+        item = self._items[0]
+        self.take()
+        return item
 
     def take(self) -> None:
         """Take the first item out: it was dealt with."""

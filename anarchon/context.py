@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._clock import HANDLER_PATIENCE
 from ._durations import parse_ms
 from ._log_lines import trouble, write
 from ._one_process import OneProcess
+from ._trays import Tray
 from ._values import instant
 from .errors import Aborted
 
@@ -190,7 +190,7 @@ class _OnAbort:
             raise TypeError(f"on_abort needs a function, not {type(fn).__name__}")
         self._switch = switch
         self._fn = fn
-        self._calls: SimpleQueue[bool] = SimpleQueue()
+        self._calls: Tray[bool] = Tray()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> None:
@@ -212,13 +212,23 @@ class _OnAbort:
 
     def _watch(self) -> None:
         """Wait for the abort or the block's end, whichever comes first."""
-        if not self._switch.clock.get(self._calls, None):
+        while (aborted := self._which()) is None:
+            pass
+        if not aborted:
             return
         try:
             with OneProcess():
                 self._fn()
         except BaseException as error:
             self._switch.say(trouble("an on_abort function raised", error))
+
+    def _which(self) -> bool | None:
+        """Wait; None when another thread has raised something in this one meanwhile."""
+        try:
+            return self._calls.first(lambda bell: self._switch.clock.get(bell, None))
+        except BaseException as error:
+            self._switch.say(trouble("another thread raised this in an on_abort thread", error))
+            return None
 
 
 class Context:

@@ -19,6 +19,7 @@ from anarchon._threads_workers import WorkerFell
 from anarchon._trays import Tray
 from anarchon._values import Lease, RunKey
 from anarchon.backends.memory import MemoryBackend
+from anarchon.context import Signal, Switch
 from tests.conftest import anarchon_threads
 from tests.facade.helpers import until
 from tests.threads.rig import Rig, attached, job, running
@@ -204,6 +205,60 @@ def test_a_strike_while_an_answer_was_reported_repeats_it_and_nothing_else(lane,
 
 
 @pytest.mark.parametrize("error", [KeyError, SystemExit])
+def test_a_scheduler_thread_that_is_struck_loses_no_word(error, caplog):
+    long, short = job("long", lambda ctx: ctx.signal.sleep(5), 10), job("short", print, 3)
+    with running(long, short) as rig:
+        rig.clock.advance("1s")
+        (thread,) = named("anarchon-scheduler")
+        for _ in range(20):
+            rig.clock.advance("3s")
+            strike(thread, error)
+        rig.clock.advance("9s")
+        done = [run.slot for _, run in rig.events("success") if run.job == "long"]
+        assert len(done) == len(set(done)) >= 5
+        assert rig.events("interrupted", "lost", "failure") == []
+        assert rig.engine.stats().running == 0
+    assert f"{error.__name__}" in caplog.text
+
+
+def test_a_word_comes_out_of_a_struck_wait():
+    """Where nothing but the word ends the wait, it would be lost together with the wait."""
+    tray, seen = Tray(), []
+
+    def take():
+        while len(seen) < 3:
+            try:
+                seen.append(tray.next(SimpleQueue.get))
+            except KeyError:
+                seen.append("struck")
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    tray.put(1)
+    until(lambda: seen == [1])
+    strike(thread)
+    tray.put(2)
+    thread.join(5)
+    assert seen == [1, "struck", 2]
+
+
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
+def test_an_on_abort_thread_that_is_struck_calls_its_function_once(error):
+    calls = []
+    signal = Signal(switch := Switch(Clock()))
+    with signal.on_abort(lambda: calls.append(threading.current_thread().name)):
+        (thread,) = named("anarchon-abort")
+        strike(thread, error)
+        switch.abort(signal, "stop")
+    assert calls == ["anarchon-abort"]
+    with Signal(Switch(Clock())).on_abort(lambda: calls.append("again")):
+        (thread,) = named("anarchon-abort")
+        strike(thread, error)
+    assert calls == ["anarchon-abort"]
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
 def test_an_outlet_that_is_struck_delivers_and_ends(error):
     seen, failed = SimpleQueue(), []
     outlet = Outlet("anarchon-x", seen.put, bound=9, dropped=print, failed=failed.append)
@@ -227,9 +282,9 @@ def test_a_tray_keeps_its_first_item_until_it_is_taken():
     tray = Tray()
     tray.put(1)
     tray.put(2)
-    assert (tray.first(SimpleQueue.get), tray.first(SimpleQueue.get), len(tray)) == (1, 1, 2)
+    assert (tray.first(SimpleQueue.get), tray.first(SimpleQueue.get), tray.qsize()) == (1, 1, 2)
     tray.take()
-    assert (tray.first(SimpleQueue.get), len(tray)) == (2, 1)
+    assert (tray.first(SimpleQueue.get), tray.qsize()) == (2, 1)
 
 
 def test_a_tray_that_is_never_empty_rings_no_more_than_it_holds():
