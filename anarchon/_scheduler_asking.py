@@ -170,7 +170,7 @@ def _check_name(name: object) -> None:
 
 def _check_status(status: object) -> None:
     known = get_args(Status)
-    if status is not None and status not in known:
+    if status is not None and not (isinstance(status, str) and status in known):
         raise ConfigurationError(
             f"status: {shown(status)} is not known; give one of {', '.join(known)}, or None"
         )

@@ -62,7 +62,7 @@ class Calling:
 
     def _call(self, name: str, data: Any, *, wait: bool) -> tuple[RunKey, Any]:
         """Ask for a manual run; return its key and (`wait`) its record, when it has ended."""
-        _check_enabled(self._registry, name)
+        name = _checked(self._registry, name)
         life = self._life()
         if life is None or life.state != "running":
             raise not_running(
@@ -85,9 +85,12 @@ class Calling:
         return key, said
 
 
-def _check_enabled(registry: Registry, name: str) -> None:
-    if not registry.get(name).enabled:
+def _checked(registry: Registry, name: str) -> str:
+    """Return the name of a job that may run here."""
+    job = registry.get(name)
+    if not job.enabled:
         raise JobNotFound(
-            f"job {name!r} is defined with enabled=False here, so it does not run; define it with"
-            " enabled=True, or call its function"
+            f"job {job.name!r} is defined with enabled=False here, so it does not run; define it"
+            " with enabled=True, or call its function"
         )
+    return job.name

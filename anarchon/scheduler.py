@@ -169,7 +169,8 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         """Connect to the store, recover what was left behind, and run jobs from now on.
 
         While running it does nothing, while starting it shares the result of the start
-        in progress, while stopping it waits and then starts.
+        in progress, while stopping it waits and then starts. Whatever it raises, the
+        scheduler ends up idle with everything closed.
 
         Args:
             retry: Return at once, in the state ``"starting"``, and try again until the
@@ -179,7 +180,13 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             BackendUnavailable: The store can't be reached; the driver's error is the cause.
             ServerTooOld: The store's server is older than the minimum.
             BackendError: What is stored can't be used.
-            NotRunning: `stop` was called before the start was done.
+            NotRunning: `stop` was called before the start was done; or the caller is a
+                handler, a listener or a schedule, and would have to wait for a scheduler
+                that is stopping or starting, which waits for it: call it when that one
+                has ended, or on a thread of your own.
+            RuntimeError: This process may have no more threads or open files; the
+                system's error is the cause. Give it more (``ulimit -u``, ``ulimit -n``,
+                the limits of its container).
             ConfigurationError: `retry` is no bool.
         """
         patient = check_truth(retry, "start(retry)")
@@ -217,7 +224,13 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         """Wait until the scheduler has been stopped by anybody, at most the timeout.
 
         In the main thread also until SIGTERM or SIGINT, which is returned; their handlers
-        are replaced meanwhile, and then put back. While idle it returns None at once.
+        are replaced meanwhile, and then put back. While idle it returns None at once. In
+        a handler or a listener, which a stop waits for, it returns when a stop begins.
+
+        Raises:
+            ConfigurationError: The timeout is no duration.
+            RuntimeError: Called by a schedule, or by a ``__del__`` that came to run on a
+                thread of the scheduler's own.
         """
         seconds = None if timeout is None else limit_seconds(timeout, "wait(timeout)")
         from . import _lifecycle_signals
@@ -231,6 +244,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         The handlers of both signals are replaced from before the start until the stop
         begins; a second one then has its usual effect. Raises what `start` raises.
         """
+        _load()
         from . import _lifecycle_signals
 
         try:
@@ -297,6 +311,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         return begin(self._new_life(patient=patient), self._lives, patient=patient)
 
     def _new_life(self, *, patient: bool) -> Life:
+        _load()
         from ._lifecycle import Life
 
         return Life(
@@ -333,3 +348,20 @@ class Scheduler(Definitions, Calling, Asking, Listening):
 
             self._told_disabled = True
             write(disabled(), self._options.logger)
+
+
+def _load() -> None:
+    """Import what only a running scheduler needs, where that can fail: in `start`.
+
+    Raises:
+        RuntimeError: It can't be read.
+    """
+    try:
+        import random  # noqa: F401 - the engine's
+
+        from . import _lifecycle, _lifecycle_signals, _threads  # noqa: F401
+    except (OSError, ImportError) as error:
+        raise RuntimeError(
+            f"the scheduler can't load what it needs to run: {error}; let this process have more"
+            " open files (ulimit -n), or see that its files can be read"
+        ) from error

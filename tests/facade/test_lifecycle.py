@@ -132,6 +132,9 @@ def test_the_drivers_error_is_the_cause(make):
     assert isinstance(raised.value.__cause__, OSError)
 
 
+LIMITS = r"can't have the threads it needs: can't start new thread; let .* have more .*ulimit -u"
+
+
 def test_a_start_that_finds_no_thread_fails_and_leaves_it_idle(make, monkeypatch):
     def refuse(*_):
         raise RuntimeError("can't start new thread")
@@ -139,8 +142,9 @@ def test_a_start_that_finds_no_thread_fails_and_leaves_it_idle(make, monkeypatch
     scheduler = make()
     with monkeypatch.context() as patched:
         patched.setattr("anarchon._lifecycle_thread.start_new_thread", refuse)
-        with pytest.raises(RuntimeError, match="can't start new thread"):
+        with pytest.raises(RuntimeError, match=LIMITS) as raised:
             scheduler.start()
+    assert str(raised.value.__cause__) == "can't start new thread"
     assert scheduler.state == "idle"
 
 
@@ -157,8 +161,9 @@ def test_a_start_that_finds_no_further_thread_fails_the_same(make, monkeypatch, 
     scheduler = make(door)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError, match="can't start new thread"):
+        with pytest.raises(RuntimeError, match=LIMITS) as raised:
             scheduler.start()
+    assert str(raised.value.__cause__) == "can't start new thread"
     assert scheduler.state == "idle"
     assert door.closed == door.opened
 
