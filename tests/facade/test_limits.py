@@ -45,8 +45,12 @@ FULL = """
     print(*first[:2])
     print(first[2])
     print(kinds <= {"RuntimeError", "BackendUnavailable"}, kinds)
+    scheduler.stop(0)
+    [os.close(one) for one in full]
+    while scheduler.state != "idle":
+        scheduler.wait()
+    scheduler.start()
     print(scheduler.state, scheduler.run_now("job").status)
-    full += fill() if sys.argv[1] == "memory" else []  # a store in files needs some to stop in time
     scheduler.stop()
     print(scheduler.state, scheduler.wait())
 """
