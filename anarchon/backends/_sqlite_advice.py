@@ -6,25 +6,41 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ..errors import BackendUnavailable
 from . import _sqlite_files as files
 
 if TYPE_CHECKING:
-    import sqlite3
+    from collections.abc import Iterator
 
 LONGEST_PATH = 512  # bytes; SQLite's own limit, with the ends of the names of its side files
 
 
-def explanation(path: str, error: sqlite3.Error) -> str:
-    """Return what went wrong with the database at `path`, and what to do about it."""
-    return f"The SQLite store {path} can't be used ({error}): {_advice(path, files.code_of(error))}"
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Raise the driver's errors about the database at `path` with what to do about them.
+
+    To be entered while a connection that failed is still open: closing it changes what can
+    be found out.
+    """
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.Error as error:
+        advice = _advice(path, files.code_of(error))
+        raise BackendUnavailable(
+            f"The SQLite store {path} can't be used ({error}): {advice}"
+        ) from error
 
 
 _LOCKED = (
     "another program holds its lock, or this one does for longer than a call may take; end that "
     "program or its transaction, or try again."
 )
+_FORBIDDEN = "this user may not open or create it; give write permission on file and folder."
 _ADVICE = {
     files.ERROR: "its tables aren't as anarchon makes them; name another file, or drop its tables "
     "anarchon_*, and with them its history.",
@@ -36,13 +52,14 @@ _ADVICE = {
     files.NOTADB: "it is no SQLite database; name another file.",
     files.READONLY: "this user may not write it; give write permission on the file and its folder.",
     files.IOERR: "its disk fails or is full; see the system's log.",
-    files.CANTOPEN: "this user may not open or create it; give write permission on file and "
-    "folder.",
+    files.CANTOPEN: _FORBIDDEN,
 }
 _PROBLEMS = {
     **files.TOO_MANY_FILES,
     errno.ENAMETOOLONG: "its name or its path is too long; give a shorter one (with 8 bytes more, "
     "a name may have 255, a path 512).",
+    errno.EACCES: _FORBIDDEN,
+    errno.ENOTDIR: "a part of its path is a file and no folder; name another file.",
     errno.ELOOP: "its path is a circle of links; name another file.",
 }
 
@@ -58,7 +75,7 @@ def _advice(path: str, code: int) -> str:
         return f"the folder {folder} doesn't exist; create it."
     if os.path.isdir(path):
         return "it is a folder; name a file in it."
-    return _ADVICE[files.CANTOPEN]
+    return _FORBIDDEN
 
 
 def _problem_with(path: str) -> int:
@@ -69,9 +86,9 @@ def _problem_with(path: str) -> int:
     beside = f"{path}-journal"  # the longest name that SQLite gives to a file
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-        os.stat(beside)
-    except FileNotFoundError:
-        pass
+        for name in (path, beside):
+            with suppress(FileNotFoundError):
+                os.stat(name)
     except OSError as error:
         return error.errno or 0
     return errno.ENAMETOOLONG if len(os.fsencode(beside)) > LONGEST_PATH else 0

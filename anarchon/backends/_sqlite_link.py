@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..errors import BackendError, BackendUnavailable
 from . import _sqlite_files as files
 from . import _sqlite_schema as schema
+from ._sqlite_advice import explained
 from ._sqlite_forks import inside
 from ._sqlite_parts import Parts
 from ._sqlite_rows import ReadOnlyRows, SqliteRows
@@ -121,12 +122,10 @@ class Link:
 
     def use(self, work: Callable[[Link], T]) -> T:
         """Call `work` with nobody closing the connection meanwhile; a failed one is closed."""
-        import sqlite3
-
         try:
-            with self._lock, inside:
+            with self._lock, inside, explained(self._path):
                 return work(self)
-        except (sqlite3.Error, Replaced):
+        except (BackendUnavailable, Replaced):
             self._doomed = True
             raise
         finally:
@@ -267,11 +266,13 @@ def connected(path: str, synchronous: str, deadline: float, *, ready: bool) -> L
 
     def attempt() -> Link:
         _close_stale(deadline)
-        link = Link(path, synchronous)
+        with explained(path):
+            link = Link(path, synchronous)
         try:
-            link.look(deadline)
-            if ready:
-                link.prepare(deadline)
+            with explained(path):
+                link.look(deadline)
+                if ready:
+                    link.prepare(deadline)
         except BaseException:
             link.close()
             raise

@@ -24,7 +24,6 @@ from .._values import ServerInfo
 from ..errors import BackendUnavailable, ConfigurationError, ServerTooOld
 from . import _sqlite_files as files
 from ._local import LocalBackend
-from ._sqlite_advice import explanation
 from ._sqlite_aside import aside
 from ._sqlite_link import GRAVEYARD, connected, in_place
 from ._sqlite_rows import WouldWrite
@@ -83,6 +82,9 @@ class SqliteBackend(LocalBackend):
     # --- opening and closing ----------------------------------------------------
 
     def _connect(self) -> ServerInfo:
+        return aside(self._try_out)
+
+    def _try_out(self) -> ServerInfo:
         import sqlite3
 
         if sqlite3.sqlite_version_info < MINIMUM:
@@ -168,7 +170,7 @@ class SqliteBackend(LocalBackend):
 
         def attempt() -> T:
             link = self._mine() or self._kept(deadline)
-            return self._explained(lambda: link.use(work))
+            return link.use(work)
 
         return in_place(attempt, self.database, deadline)
 
@@ -192,7 +194,7 @@ class SqliteBackend(LocalBackend):
             mine = self._mine()
             link = mine or self._make(deadline, ready=ready)
             try:
-                return self._explained(lambda: link.use(work))
+                return link.use(work)
             finally:
                 if link is not mine:
                     link.close()
@@ -210,17 +212,7 @@ class SqliteBackend(LocalBackend):
 
     def _make(self, deadline: float, *, ready: bool = True) -> Link:
         """Return a new connection; `ready`: to a file that has all tables."""
-        return self._explained(
-            lambda: connected(self.database, self._synchronous, deadline, ready=ready)
-        )
-
-    def _explained(self, work: Callable[[], T]) -> T:
-        import sqlite3
-
-        try:
-            return work()
-        except sqlite3.Error as error:
-            raise BackendUnavailable(explanation(self.database, error)) from error
+        return connected(self.database, self._synchronous, deadline, ready=ready)
 
 
 def _absolute(database: object) -> str:
