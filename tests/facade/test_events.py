@@ -199,3 +199,22 @@ def test_overdue_can_be_listened_to(make):
     scheduler = make()
     scheduler.on("overdue", print)
     assert scheduler.off("overdue", print)
+
+
+def test_a_listener_may_return_what_breaks_when_it_is_asked(make, caplog):
+    class Lazy:
+        @property
+        def __class__(self):
+            raise RuntimeError("not now")
+
+        def __getattr__(self, name):
+            raise RuntimeError("not now")
+
+    heard = []
+    scheduler = make()
+    scheduler.every("job", "1h", lambda: None, catch_up=0)
+    scheduler.on("success", lambda run: (heard.append(run), Lazy())[1])
+    with scheduler:
+        scheduler.run_now("job")
+    assert len(heard) == 1
+    assert "listener" not in caplog.text

@@ -28,8 +28,7 @@ SERVICE = """
         over.set()
         print("the child's words")
         atexit.register(print, "the child's exit hook")
-        worker = threading.Thread(target=lambda: print("the child's thread"))
-        worker.start()
+        threading.Thread(target=work_on, daemon=False).start()  # ours is one, so it would be
         if how == "return":
             return
         if how == "kill":
@@ -42,6 +41,10 @@ SERVICE = """
             "exit text": SystemExit("the child's last words"),
             "Ctrl-C": KeyboardInterrupt,
         }[how]
+
+    def work_on():
+        threading.Event().wait(0.1)  # the thread that forked has come to its end by then
+        print("the child's thread")
 
     over = threading.Event()
     armed = threading.Event()
@@ -138,8 +141,7 @@ def fork(spawn, where, how):
 @pytest.mark.parametrize("how", ["return", "exit 7", "raise"])
 def test_a_child_ends_where_the_user_code_ends(spawn, where, how):
     lines, report, err = fork(spawn, where, how)
-    expected = ["the child's words", "the child's thread", "the child's exit hook"]
-    assert sorted(lines) == sorted(expected)
+    assert lines == ["the child's words", "the child's thread", "the child's exit hook"]
     first = "failed" if where == "on_abort" else "success"
     # In a child that a logging handler has forked, logging itself raises at the handler's end.
     status = 1 if where == "log" else HOW[how]

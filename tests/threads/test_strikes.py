@@ -12,7 +12,7 @@ import pytest
 from anarchon import _threads_workers
 from anarchon._clock import Clock
 from anarchon._lifecycle_outlet import Outlet
-from anarchon._messages import Ended
+from anarchon._messages import Answered, Ended
 from anarchon._testing_clock import ManualClock
 from anarchon._threads_handler import run_attempt
 from anarchon._threads_workers import WorkerFell
@@ -20,6 +20,7 @@ from anarchon._trays import Tray
 from anarchon._values import Lease, RunKey
 from anarchon.backends.memory import MemoryBackend
 from anarchon.context import Signal, Switch
+from anarchon.testing import FaultyBackend
 from tests.conftest import anarchon_threads
 from tests.facade.helpers import until
 from tests.threads.rig import Rig, attached, job, running
@@ -97,7 +98,9 @@ def test_a_strike_while_the_end_was_reported_keeps_the_end(moment):
     with running(job("a", lambda ctx: None, 10)) as rig:
         workers = rig.engine._workers
         workers._report = StruckOnce(workers._report, moment)
-        rig.clock.advance("31s")
+        rig.clock.advance("11s")
+        assert workers._idle == []
+        rig.clock.advance("20s")
         assert rig.names() == ["started", "success"] * 3
 
 
@@ -193,14 +196,27 @@ def test_a_store_thread_that_is_struck_loses_no_question(lane, error):
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_strike_while_an_answer_was_reported_repeats_it_and_nothing_else(lane, moment):
     clock = ManualClock()
-    store = attached(clock, MemoryBackend())
+    store = FaultyBackend(attached(clock, MemoryBackend()))
     rig = Rig(clock, store, job("a", lambda ctx: ctx.signal.sleep(5), 10))
+    core, answered = rig.engine._loop._core, []
+    handle = core.handle
+
+    def note(message, now):
+        if isinstance(message, Answered):
+            answered.append(message.call)
+        return handle(message, now)
+
+    core.handle = note
     for _ in range(5):
         struck = rig.engine._lanes[lane]
         struck._report = StruckOnce(rig.engine._report, moment)
         clock.advance("10s")
     assert rig.stop()
     assert rig.names()[:8] == ["started", "success"] * 4
+    # Each question was put to the store once, and its answer to the core once.
+    assert len(answered) == len({id(call) for call in answered})
+    opening = ("open", "prepare", "close")
+    assert len(answered) == sum(n for method, n in store.calls.items() if method not in opening)
     assert not any(lane._open for lane in rig.engine._lanes)
 
 
