@@ -242,7 +242,11 @@ class Life:
         while not self._stopped:
             stopping = self.state == "stopping"
             limit = self._halts.left() + self._longest_end if stopping else None
-            request = self.inbox.next(limit)
+            try:
+                request = self.inbox.next(limit)
+            except BaseException as error:  # raised in this thread by another one
+                self.journal.bug("the lifecycle", error)
+                continue
             if request is None:
                 return
             self._handle(request)

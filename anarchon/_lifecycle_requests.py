@@ -18,6 +18,7 @@ from ._messages import (
     Return,
     Stopped,
 )
+from ._trays import Tray
 from .errors import NotRunning
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Inbox:
         self.closing = False
         """Whether nothing more is handled; who is waited for gets no answer from here on."""
         self.over = False
-        self._queue: SimpleQueue[Request] = SimpleQueue()
+        self._queue: Tray[Request] = Tray()
         self._changes: Backlog[str] = Backlog(partial(self._queue.put, Changed()))
 
     def put(self, request: Request) -> None:
@@ -136,7 +137,7 @@ class Inbox:
 
     def next(self, timeout: float | None) -> Request | None:
         """Return the next request; None when none comes in time (None: no limit)."""
-        return self.clock.get(self._queue, timeout)
+        return self._queue.next(lambda bell: self.clock.get(bell, timeout))
 
     def waiting(self) -> Iterator[Request]:
         """Yield the requests that are there."""

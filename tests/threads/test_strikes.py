@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from anarchon import _threads_workers
+from anarchon import Scheduler, _threads_workers
 from anarchon._clock import Clock
 from anarchon._lifecycle_outlet import Outlet
 from anarchon._messages import Answered, Ended
@@ -289,6 +289,19 @@ def test_an_outlet_that_is_struck_delivers_and_ends(error):
     assert outlet.close(5)
     assert seen.empty()
     assert {type(one) for one in failed} == {error}
+
+
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
+def test_a_lifecycle_that_is_struck_goes_on(error):
+    scheduler = Scheduler(MemoryBackend(), lease=3)
+    scheduler.every("job", "1h", lambda: None, catch_up=0)
+    with scheduler:
+        (life,) = named("anarchon-life")
+        for _ in range(5):
+            strike(life, error)
+            assert scheduler.run_now("job").status == "success"
+        strike(life, error)
+    assert scheduler.state == "idle"
 
 
 # --- trays ---
