@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         Action,
         Input,
         JobSpec,
+        Later,
         Now,
         Settings,
     )
@@ -152,6 +153,11 @@ class Core:
         actions = self._out[:]
         self._out.clear()
         return actions
+
+    def schedule_answered(self, later: Later, now: Now) -> None:
+        """A schedule that said `NotYet` has answered; a `Tick` follows."""
+        if not self.stopping:
+            self._race.slots.schedule_answered(later, now)
 
     def next_wakeup(self, now: Now) -> float | None:
         """Return the monotonic instant at which a `Tick` is needed, if nothing comes before.

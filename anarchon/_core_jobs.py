@@ -25,7 +25,17 @@ class Pending:
 class JobSlots:
     """One job's slots."""
 
-    __slots__ = ("ahead", "fence_seen", "next_ms", "order", "pending", "retry_at", "spec", "told")
+    __slots__ = (
+        "ahead",
+        "catches_up",
+        "fence_seen",
+        "next_ms",
+        "order",
+        "pending",
+        "retry_at",
+        "spec",
+        "told",
+    )
 
     def __init__(self, spec: JobSpec, order: float) -> None:
         self.spec = spec
@@ -33,6 +43,7 @@ class JobSlots:
         self.next_ms: int | None = None
         self.ahead: tuple[int, int | None] | None = None  # a slot, and the one after it
         self.pending: Pending | None = None
+        self.catches_up = False  # its schedule didn't say what the latest slot is
         self.retry_at = inf  # when a schedule that failed is asked again
         self.fence_seen = 0
         self.told: tuple[tuple[Status, int], ...] = ()  # the last slots told of as not run

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ._core_missed import Missed
     from ._messages import (
         JobSpec,
+        Later,
         Now,
     )
     from ._values import (
@@ -92,6 +93,7 @@ class Slots:
         if job.pending is not None:
             return
         slot = self.schedules.latest(job, now.wall_ms, now)
+        job.catches_up = not self.schedules.has_answered(job.spec.name)
         if slot is not None and now.wall_ms - slot < job.spec.terms.catch_up_ms:
             self._set_pending(job, slot, "catch-up")
 
@@ -123,18 +125,20 @@ class Slots:
         if self._last_wall_ms is not None and now.wall_ms < self._last_wall_ms - STEP_BACK_MS:
             self._stepped_back(now)
         self._last_wall_ms = now.wall_ms
+        self.schedules.give_up_waiting(now)
         while (job := self.schedules.next_trial(now)) is not None:
-            if job.next_ms is None:
-                self._plan_from(job, now)
-            else:  # the next slot is known and stays
-                job.ahead = None
-                self.schedules.following(job, job.next_ms, now)
+            self._ask_again(job, now)
         self.line.collect(now.mono)
         while self._next and self._next[0][0] <= now.wall_ms:
             due_ms, _, job = heapq.heappop(self._next)
             if self._is_next(job, due_ms):
                 self._due(job, due_ms, now, blame)
         self.missed.collect(now)
+
+    def schedule_answered(self, later: Later, now: Now) -> None:
+        """Go on with the jobs that have waited for an answer."""
+        for job in self.schedules.heard(later, now):
+            self._ask_again(job, now)
 
     def supersede(self, key: RunKey, now: Now, blame: str) -> None:
         """A slot whose claim was under way when the next fell due was not run: close it."""
@@ -209,6 +213,16 @@ class Slots:
     def _forget_pending(self, job: JobSlots) -> None:
         job.pending = None
         self.line.leave(job)
+
+    def _ask_again(self, job: JobSlots, now: Now) -> None:
+        known_ms = job.next_ms  # it stays, whatever the schedule says now
+        if known_ms is None:
+            self._plan_from(job, now)
+        if job.catches_up and (known_ms is not None or self.schedules.has_answered(job.spec.name)):
+            self.catch_up(job, now)
+        if known_ms is not None:
+            job.ahead = None
+            self.schedules.following(job, known_ms, now)
 
     def _plan_from(self, job: JobSlots, now: Now) -> None:
         following = self.schedules.next_after(job, now.wall_ms, now)

@@ -49,6 +49,19 @@ class SlotSource(Protocol):
         ...
 
 
+class NotYet(Exception):
+    """What a schedule raises that answers later; `Core.schedule_answered` brings the answer."""
+
+
+class Later(NamedTuple):
+    """The answer of a schedule that said `NotYet`: a slot, None, or what it raised."""
+
+    schedule: SlotSource
+    method: Literal["next_after_ms", "latest_ms"]
+    t_ms: int
+    answer: int | BaseException | None
+
+
 class JobSpec(NamedTuple):
     """A job as the core needs it; `job` is the shell's own object, passed back in `StartRun`."""
 

@@ -102,7 +102,7 @@ class Engine:
             on_action=on_action,
             rng=rng or random.Random(),
         )
-        self._askers = Askers()
+        self._askers = Askers(clock, self._inbox.put)
         self._specs: Sequence[JobSpec] = ()
         self._threads: tuple[Thread, ...] = ()
         self._to_close: SimpleQueue[ClaimBackend] = SimpleQueue()

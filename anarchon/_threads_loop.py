@@ -24,6 +24,7 @@ from ._messages import (
     Ended,
     Failed,
     Finish,
+    Later,
     Look,
     Note,
     Now,
@@ -231,20 +232,24 @@ class Loop:
                 grace = self._settings.heartbeat + STOP_GRACE
                 self._stop_by = min(self._stop_by, self._clock.mono() + timeout + grace)
                 self._handle(message)
-            case Changes():
-                changes = self._changes.take(MOST_CHANGES)
+            case Changes() | Later():
+                changes: Sequence[Add | Remove | Later] = (
+                    [message] if isinstance(message, Later) else self._changes.take(MOST_CHANGES)
+                )
                 # Once it stops, no job has to come or go any more.
                 self._change(changes if self._stop_by == inf else ())
                 self._handle(Tick())
             case Join(mailbox=mailbox):
                 self.joiners.append(mailbox)
 
-    def _change(self, changes: Iterable[Add | Remove]) -> None:
+    def _change(self, changes: Iterable[Add | Remove | Later]) -> None:
         for change in changes:
             self._guarded(partial(self._change_one, change))
 
-    def _change_one(self, change: Add | Remove, now: Now) -> None:
+    def _change_one(self, change: Add | Remove | Later, now: Now) -> None:
         match change:
+            case Later():
+                self._core.schedule_answered(change, now)
             case Add(spec=spec):
                 self._core.add(spec, now)
             case Remove(name=name):

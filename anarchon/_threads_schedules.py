@@ -1,83 +1,100 @@
 """Schedules of others, asked on a thread of their own: a slow one holds up only itself.
 
 Our own schedules answer within microseconds and are asked where the answer is needed. What
-a user wrote may ask a database or hang; the scheduler thread, which owns every deadline,
-waits for it for a moment and then goes on without an answer, as if it had raised.
+a user wrote may ask a database or hang. The scheduler thread, which owns every deadline,
+waits a moment for it, and then goes on; the answer comes to its inbox as a `Later`.
 """
 
 from __future__ import annotations
 
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from weakref import WeakValueDictionary
 
-from ._durations import shown
+from ._messages import Later, NotYet
 from ._one_process import OneProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ._clock import Clock
     from ._messages import JobSpec, SlotSource
 
-ANSWER_WITHIN = 1.0
-"""Seconds that a schedule has; one that needs more is suspended."""
+MOMENT = 0.01
+"""So many seconds the scheduler thread waits: enough for whoever only computes.
+
+It doesn't wait for a schedule whose last answer was late.
+"""
 
 Answer: TypeAlias = "int | BaseException | None"
+Method: TypeAlias = Literal["next_after_ms", "latest_ms"]
 
 
-class Question(NamedTuple):
-    """What to call, and where the answer goes."""
+class Question:
+    """What to call, where the answer goes, and whether somebody still waits for it there."""
 
-    ask: Callable[[], int | None]
-    answer: SimpleQueue[Answer]
+    __slots__ = ("answer", "is_late", "method", "t_ms", "timed")
+
+    def __init__(self, timed: Timed, method: Method, t_ms: int) -> None:
+        self.timed = timed
+        self.method: Method = method
+        self.t_ms = t_ms
+        self.answer: SimpleQueue[Answer] = SimpleQueue()
+        self.is_late = False
 
 
 class AskingThread(Thread):
     """A thread on which schedules are asked."""
 
     def __init__(self, askers: Askers, questions: SimpleQueue[Question | None]) -> None:
-        super().__init__(target=_answer, args=(questions,), name="anarchon-schedules", daemon=True)
+        super().__init__(
+            target=askers.serve, args=(questions,), name="anarchon-schedules", daemon=True
+        )
         self.askers = askers
 
 
 class Askers:
-    """The thread that asks, and a new one when it is stuck. Used on the scheduler thread.
+    """The thread that asks, and a new one whenever it is busy for more than a moment.
 
-    Only `timed` and `is_current` may be called from other threads.
+    `timed` belongs to who adds jobs, `is_current` to everybody, `serve` to its own thread,
+    and the rest to the scheduler thread. `tell` is called on the asking threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, tell: Callable[[Later], object]) -> None:
+        self._clock = clock
+        self._tell = tell
+        self._timed: WeakValueDictionary[SlotSource, Timed] = WeakValueDictionary()
         self._thread: Thread | None = None
         self._questions: SimpleQueue[Question | None] = SimpleQueue()
 
     def timed(self, spec: JobSpec) -> JobSpec:
-        """Return a job whose schedule answers in time or fails."""
+        """Return a job whose schedule answers within a moment or says `NotYet`."""
         if not getattr(spec.schedule, "asks_others", False):
             return spec
-        return spec._replace(schedule=Timed(spec.schedule, self))
+        # Jobs on one object share it, so that it is never asked by two threads at once.
+        timed = self._timed.setdefault(spec.schedule, Timed(spec.schedule, self))
+        return spec._replace(schedule=timed)
 
     def is_current(self) -> bool:
         """Say whether the caller is a schedule that is being asked here; from any thread."""
         thread = current_thread()
         return isinstance(thread, AskingThread) and thread.askers is self
 
-    def ask(self, ask: Callable[[], int | None]) -> SimpleQueue[Answer]:
-        """Ask, and return where the answer comes."""
+    def ask(self, question: Question) -> Answer:
+        """Return the answer. Raises `NotYet`, and leaves the thread, when it takes longer."""
         if self._thread is None:
-            thread = AskingThread(self, self._questions)
-            thread.start()
-            self._thread = thread
-        question = Question(ask, SimpleQueue())
+            self._thread = self._new_thread()
         self._questions.put(question)
-        return question.answer
-
-    def wait(self, answer: SimpleQueue[Answer]) -> Answer:
-        """Return the answer. Raises `Empty`, and leaves the thread, when there is none in time."""
         try:
-            return answer.get(timeout=ANSWER_WITHIN)
+            return question.answer.get(timeout=0.0 if question.timed.is_slow else MOMENT)
+        except Empty:
+            question.is_late = question.timed.is_slow = True
+        try:
+            return question.answer.get_nowait()  # it came before it was late
         except Empty:
             self.close()
-            raise
+            raise NotYet from None
 
     def close(self) -> Iterable[Thread]:
         """Let the thread end when it has answered; return it if there is one."""
@@ -85,52 +102,71 @@ class Askers:
         thread, self._thread, self._questions = self._thread, None, SimpleQueue()
         return () if thread is None else (thread,)
 
+    def serve(self, questions: SimpleQueue[Question | None]) -> None:
+        """Be an asking thread."""
+        while (question := self._clock.get(questions, None)) is not None:
+            answer = _answer(question)
+            question.answer.put(answer)
+            if question.is_late:
+                question.timed.is_free_of(question)
+                self._tell(Later(question.timed, question.method, question.t_ms, answer))
+
+    def _new_thread(self) -> Thread:
+        thread = AskingThread(self, self._questions)
+        self._clock.enrol(thread)
+        try:
+            thread.start()
+        except BaseException:
+            self._clock.dismiss(thread)
+            raise
+        return thread
+
 
 class Timed:
-    """A schedule that is asked by `Askers`. Equal to others of the same schedule."""
+    """A schedule that is asked by `Askers`, one question at a time."""
 
     def __init__(self, source: SlotSource, askers: Askers) -> None:
         self.source = source
         self._askers = askers
-        self._late: SimpleQueue[Answer] | None = None
+        self.is_slow = False  # its last answer came later
+        self._question: Question | None = None
 
     def next_after_ms(self, t_ms: int) -> int | None:
         """Return the least slot greater than `t_ms`.
 
         Raises:
-            TimeoutError: The schedule didn't answer in time, or hasn't yet.
+            NotYet: The answer comes later, or that to an earlier question does.
         """
-        return self._asked(lambda: self.source.next_after_ms(t_ms))
+        return self._asked("next_after_ms", t_ms)
 
     def latest_ms(self, t_ms: int) -> int | None:
         """Return the greatest slot at or before `t_ms`.
 
         Raises:
-            TimeoutError: The schedule didn't answer in time, or hasn't yet.
+            NotYet: The answer comes later, or that to an earlier question does.
         """
-        return self._asked(lambda: self.source.latest_ms(t_ms))
+        return self._asked("latest_ms", t_ms)
 
-    def _asked(self, ask: Callable[[], int | None]) -> int | None:
-        if self._late is not None and self._late.empty():
-            raise TimeoutError(f"{shown(self.source)} still hasn't answered")
-        self._late = self._askers.ask(ask)
+    def is_free_of(self, question: Question) -> None:
+        """Take in that a late question was answered; on the thread that has asked it."""
+        if self._question is question:
+            self._question = None
+
+    def _asked(self, method: Method, t_ms: int) -> int | None:
+        if self._question is not None:
+            raise NotYet
+        self._question = question = Question(self, method, t_ms)
         try:
-            answer = self._askers.wait(self._late)
-        except Empty:
-            raise TimeoutError(
-                f"{shown(self.source)} took longer than {ANSWER_WITHIN:g} s; compute slots"
-                " without waiting for anything"
-            ) from None
-        self._late = None
+            answer = self._askers.ask(question)
+        except NotYet:
+            raise
+        except BaseException:
+            self._question = None
+            raise
+        self._question, self.is_slow = None, False
         if isinstance(answer, BaseException):
             raise answer
         return answer
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Timed) and self.source == other.source
-
-    def __hash__(self) -> int:
-        return hash(self.source)
 
 
 def untimed(spec: JobSpec) -> JobSpec:
@@ -139,11 +175,11 @@ def untimed(spec: JobSpec) -> JobSpec:
     return spec._replace(schedule=timed.source) if isinstance(timed, Timed) else spec
 
 
-def _answer(questions: SimpleQueue[Question | None]) -> None:
-    while (question := questions.get()) is not None:
-        try:
-            with OneProcess():
-                answer: Answer = question.ask()
-        except BaseException as error:
-            answer = error
-        question.answer.put(answer)
+def _answer(question: Question) -> Answer:
+    ask = getattr(question.timed.source, question.method)
+    try:
+        with OneProcess():
+            answer: int | None = ask(question.t_ms)
+    except BaseException as error:
+        return error
+    return answer

@@ -208,10 +208,10 @@ def test_answers_are_remembered_for_so_many_schedules(monkeypatch):
     monkeypatch.setattr(_core_schedules, "MOST_KNOWN", 10)
     story = story_of(*(Grid(60, n) for n in range(35)))
     schedules = story.core._race.slots.schedules
-    assert len(schedules._next) <= 10
+    assert len(schedules._next._answers) <= 10
     look_ahead(story)
-    assert len(schedules._next) <= 10
-    assert len(schedules._latest) <= 10
+    assert len(schedules._next._answers) <= 10
+    assert len(schedules._latest._answers) <= 10
     Grid.asked = 0
     assert len(to_the_claim(story).wishes) == 35
 
