@@ -4,12 +4,21 @@ SQLite has locks of its own, one set for the whole process. A forked child gets 
 they are: one that another thread held at that moment is held there for ever, and the
 child's next call of SQLite never returns. So a fork waits until no call is under way, and
 calls wait for the fork. What else in the process uses SQLite is none of this.
+
+Nor does a child get a connection of ours: all are closed before the fork, and made again
+when they are next used. With an inherited one SQLite takes the child for somebody who has
+the file locked already, as its parent has. So the child would lock nothing, and when the
+parent ends, the log would be removed under it.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # A commit takes as long as the disk does; a fork that waited longer than this goes on.
 LONGEST_WAIT = 2.0
@@ -20,6 +29,7 @@ class _Inside:
 
     def __init__(self) -> None:
         self._here = threading.local()
+        self.close_all: Callable[[], None] | None = None  # called before a fork
         self._renew(0)
 
     def __enter__(self) -> None:
@@ -48,7 +58,9 @@ class _Inside:
         with self._changed:
             self._forks += 1
             own = bool(self._depth())
-            self._changed.wait_for(lambda: self._threads <= own, LONGEST_WAIT)
+            alone = self._changed.wait_for(lambda: self._threads <= own, LONGEST_WAIT)
+        if alone and not own and self.close_all is not None:
+            self.close_all()
 
     def after_in_parent(self) -> None:
         with self._changed:

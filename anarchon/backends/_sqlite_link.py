@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Connections of the process that this one was forked from. SQLite allows neither to use nor
-# to close them here, so they are kept for as long as the process lives.
+# Connections of the process that this one was forked from, by something that didn't tell
+# Python. SQLite allows neither to use nor to close them here, so they are kept for as long as
+# the process lives.
 GRAVEYARD: list[object] = []
 
 # Every link of this process that is still there. Changes and copies are single steps.
@@ -54,6 +55,7 @@ class Link:
         "__weakref__",
         "_connection",
         "_doomed",
+        "_gone",
         "_lock",
         "_parts",
         "_path",
@@ -71,14 +73,15 @@ class Link:
         self._queue = f"{os.path.realpath(path)}-queue"  # the same one behind every link to it
         self._lock = threading.Lock()
         self._doomed = False
+        self._gone = False
         # No time-out and no transactions of the driver's own: who waits, and how, is said here.
         with inside:
             self._connection = sqlite3.connect(
                 path, timeout=0, isolation_level=None, check_same_thread=False
             )
+            _links.add(weakref.ref(self, _links.discard))
         self._connection.text_factory = _text
         self._synchronous = synchronous
-        _links.add(weakref.ref(self, _links.discard))
 
     def __del__(self) -> None:
         if hasattr(self, "_connection"):
@@ -109,6 +112,13 @@ class Link:
             finally:
                 self._lock.release()
 
+    def drop(self) -> None:
+        """Close the connection under a thread that waits to use it, or naps; nobody is inside."""
+        self._doomed = self._gone = True
+        if self._pid == os.getpid():
+            with suppress(Exception):
+                self._connection.close()
+
     def is_closed_by(self, deadline: float) -> bool:
         """Close the connection, and wait for a call under way until then (monotonic seconds)."""
         self.close()
@@ -121,12 +131,18 @@ class Link:
     # --- transactions -----------------------------------------------------------
 
     def use(self, work: Callable[[Link], T]) -> T:
-        """Call `work` with nobody closing the connection meanwhile; a failed one is closed."""
+        """Call `work` with nobody closing the connection meanwhile; a failed one is closed.
+
+        Raises `Replaced` when somebody has closed it before, or while it waited to begin.
+        """
         try:
             with self._lock, inside, explained(self._path):
+                self._check_whole()
                 return work(self)
-        except (BackendUnavailable, Replaced):
+        except (BackendUnavailable, Replaced) as error:
             self._doomed = True
+            if self._gone:
+                raise Replaced from error
             raise
         finally:
             if self._doomed:
@@ -168,6 +184,10 @@ class Link:
                 raise
         return answer
 
+    def _check_whole(self) -> None:
+        if self._doomed:
+            raise Replaced
+
     def _check_place(self) -> None:
         if not self._parts.are_the_same():
             raise Replaced
@@ -189,16 +209,15 @@ class Link:
         """
         import sqlite3
 
-        with inside:
-            try:
-                files.patiently(self._read_schema, deadline)
-            except sqlite3.DatabaseError as error:
-                if self._parts.are_open_here():
-                    raise
-                raise Replaced from error
-            self._settle()
-            if self._parts.log_is_empty():
-                self._check_index()
+        try:
+            files.patiently(self._read_schema, deadline)
+        except sqlite3.DatabaseError as error:
+            if self._parts.are_open_here():
+                raise
+            raise Replaced from error
+        self._settle()
+        if self._parts.log_is_empty():
+            self._check_index()
 
     def _check_index(self) -> None:
         """Copy what the index says is in an empty log: nothing, or else it is of another log."""
@@ -231,10 +250,6 @@ class Link:
         Raises:
             BackendError: What is stored has a newer format, or one that can't be read.
         """
-        with inside:
-            self._make_ready(deadline)
-
-    def _make_ready(self, deadline: float) -> None:
         is_complete = partial(schema.is_complete, self._connection, self._path)
         if files.patiently(is_complete, deadline):
             files.patiently(self._use_log, deadline)
@@ -269,10 +284,9 @@ def connected(path: str, synchronous: str, deadline: float, *, ready: bool) -> L
         with explained(path):
             link = Link(path, synchronous)
         try:
-            with explained(path):
-                link.look(deadline)
-                if ready:
-                    link.prepare(deadline)
+            link.use(lambda link: link.look(deadline))
+            if ready:
+                link.use(lambda link: link.prepare(deadline))
         except BaseException:
             link.close()
             raise
@@ -298,9 +312,20 @@ def in_place(attempt: Callable[[], T], path: str, deadline: float) -> T:
 
 def _close_stale(deadline: float) -> None:
     """Close every link of this process whose files are gone."""
-    links = [link for reference in tuple(_links) if (link := reference()) is not None]
-    if [link for link in links if link.is_stale() and not link.is_closed_by(deadline)]:
+    if [link for link in _living() if link.is_stale() and not link.is_closed_by(deadline)]:
         raise Replaced
+
+
+def _drop_all() -> None:
+    for link in _living():
+        link.drop()
+
+
+def _living() -> list[Link]:
+    return [link for reference in tuple(_links) if (link := reference()) is not None]
+
+
+inside.close_all = _drop_all
 
 
 def _leave_log_alone(connection: sqlite3.Connection) -> None:

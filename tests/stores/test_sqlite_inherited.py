@@ -1,7 +1,8 @@
-"""Connections that a child inherits: it neither uses nor closes them."""
+"""Forks: a child gets no connection; one that it gets all the same it neither uses nor closes."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -10,10 +11,12 @@ import threading
 
 import pytest
 
-from anarchon._values import Held, Owner, Recorded
+from anarchon._values import Held, Owner, Recorded, Won
+from anarchon.backends import _sqlite_files as files
+from anarchon.backends._sqlite_forks import inside
 from anarchon.backends._sqlite_link import GRAVEYARD
 from anarchon.errors import BackendUnavailable
-from tests.stores.helpers import QUICK, claim, finish, now_ms, opened
+from tests.stores.helpers import QUICK, claim, finish, now_ms, open_files, opened
 
 OWNER = Owner("a", "a")
 
@@ -29,9 +32,14 @@ def backend(database):
         yield backend
 
 
-def in_child(call):
+def fork_behind_python():
+    """Fork as uWSGI does, without telling Python before."""
+    return ctypes.PyDLL(None).fork()
+
+
+def in_child(call, fork=os.fork):
     """Call it in a forked child and return its exit status."""
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
         signal.alarm(20)
         try:
@@ -73,7 +81,7 @@ def test_a_child_uses_none_of_its_parent_s_connections(backend, may_fork):
         backend.close()
         return len(rows) == 1 and kept and own and isinstance(mine, Held)
 
-    assert in_child(child) == 0
+    assert in_child(child, fork_behind_python) == 0
     assert backend._local.link is parents
     assert isinstance(finish(backend, "job", slot_ms), Recorded)
     check = sqlite3.connect(backend.database)
@@ -83,15 +91,15 @@ def test_a_child_uses_none_of_its_parent_s_connections(backend, may_fork):
 
 def test_a_child_is_not_blocked_by_locks_that_were_held(backend, may_fork):
     """Whatever another thread was doing at the moment of the fork."""
-    inside, go_on = threading.Event(), threading.Event()
+    entered, go_on = threading.Event(), threading.Event()
 
     def slow(rows, now):
-        inside.set()
+        entered.set()
         return go_on.wait(20)
 
     thread = threading.Thread(target=lambda: backend._read(slow, 5))
     thread.start()
-    assert inside.wait(10)
+    assert entered.wait(10)
     with backend._guard:
         status = in_child(
             lambda: backend.abandon() is None and backend.history(None, limit=1) == []
@@ -113,4 +121,86 @@ def test_a_connection_dropped_in_a_child_is_not_closed_there(backend, may_fork):
         connection.execute("SELECT 1")  # raises when it was closed
         return connection in GRAVEYARD
 
-    assert in_child(child) == 0
+    assert in_child(child, fork_behind_python) == 0
+
+
+def test_a_child_inherits_no_connection_and_the_parent_goes_on_with_new_ones(backend, may_fork):
+    slot_ms = now_ms()
+    claim(backend, "job", slot_ms)
+    before = backend._local.link
+    assert in_child(lambda: open_files(backend.database) == []) == 0
+    assert isinstance(finish(backend, "job", slot_ms), Recorded)
+    assert backend._local.link is not before
+
+
+def test_a_child_goes_on_when_its_parent_ends(backend, database, may_fork):
+    """With an inherited connection it would hold no lock, and lose the log with its parent."""
+    slot_ms = now_ms() - 1000
+    claim(backend, "job", slot_ms)
+    to_child, to_parent = os.pipe(), os.pipe()
+
+    def child():
+        backend.open(QUICK)
+        claim(backend, "child", slot_ms, by="child")
+        os.write(to_parent[1], b"x")
+        os.read(to_child[0], 1)
+        won = claim(backend, "child", slot_ms + 1, by="child", skip_overlap=False)
+        return isinstance(won, Won) and len(backend.history("child", limit=9)) == 2
+
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        os._exit(0 if child() else 1)
+    os.read(to_parent[0], 1)
+    backend.close()
+    os.write(to_child[1], b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    for end in (*to_child, *to_parent):
+        os.close(end)
+    with opened(database) as other:
+        assert len(other.history("child", limit=9)) == 2
+
+
+@pytest.mark.parametrize("moment", ["kept", "short"])
+def test_a_fork_between_two_steps_of_a_call_costs_nothing(backend, may_fork, monkeypatch, moment):
+    """A connection that was just found is closed when it is about to be used."""
+    claim(backend, "job", now_ms())
+    make = backend._mine if moment == "kept" else backend._make
+    forks = []
+
+    def make_and_fork(*given, **options):
+        link = make(*given, **options)
+        if not forks:
+            forks.append(in_child(lambda: True))
+        return link
+
+    monkeypatch.setattr(backend, make.__name__, make_and_fork)
+    if moment == "kept":
+        assert isinstance(claim(backend, "other", now_ms()), Won)
+    else:
+        assert len(backend.history("job", limit=9)) == 1
+    assert forks == [0]
+
+
+def test_a_fork_while_a_call_waits_for_the_lock_of_others_costs_it_nothing(
+    backend, database, may_fork, monkeypatch
+):
+    """It naps, and its connection is closed under it."""
+    slot_ms = now_ms()
+    claim(backend, "job", slot_ms)
+    other = sqlite3.connect(database, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    forks = []
+
+    def nap_and_fork(longest):
+        if not forks:
+            was_inside = inside.leave()
+            forks.append(in_child(lambda: True))
+            assert was_inside
+            inside.come_back()
+            other.execute("COMMIT")
+
+    monkeypatch.setattr(files, "nap", nap_and_fork)
+    assert isinstance(finish(backend, "job", slot_ms), Recorded)
+    assert forks == [0]
+    other.close()
