@@ -80,11 +80,15 @@ if TYPE_CHECKING:
 
 
 class CoreView(NamedTuple):
-    """How many handlers run here, how many workers are free, how many handlers are stuck."""
+    """How many handlers run here, how many workers are free, how many handlers are stuck.
+
+    `suspended` are the jobs whose schedules fail.
+    """
 
     running: int
     free_workers: int
     stuck: int
+    suspended: tuple[str, ...] = ()
 
 
 class Core:
@@ -127,7 +131,8 @@ class Core:
     def view(self) -> CoreView:
         """Return what `health()` shows."""
         held = self._held
-        return CoreView(held.live_count(), held.free_workers(), held.stuck_count())
+        suspended = tuple(self._race.slots.schedules.failing)
+        return CoreView(held.live_count(), held.free_workers(), held.stuck_count(), suspended)
 
     def handle(self, message: Input, now: Now) -> list[Action]:
         """Take one input; return what to do about it, in order."""

@@ -75,7 +75,8 @@ class Schedules:
     def __init__(self) -> None:
         self._suspended: dict[str, JobSlots] = {}  # in the order of their next trial
         self._waiting: dict[str, Waiting] = {}  # in the order of their ends
-        self.troubles: list[tuple[RunKey, str]] = []  # what failed, once each
+        self.failing: dict[str, None] = {}  # the jobs that were told of, and not yet as mended
+        self.troubles: list[tuple[RunKey, str]] = []  # what failed, once each; "" is mended
         self._ahead: deque[JobSlots] = deque()  # whose slot after the next is not known yet
         self._next = Known(inf)
         self._latest = Known(-inf)
@@ -146,18 +147,20 @@ class Schedules:
         known = self._next if later.method == "next_after_ms" else self._latest
         known.keep(later.schedule, later.t_ms, later.answer)
         for job in jobs:
-            self._works(job)
+            self._works(job, now)
         return jobs
 
     def forget(self, name: str) -> None:
         """Forget a job."""
         self._suspended.pop(name, None)
         self._waiting.pop(name, None)
+        self.failing.pop(name, None)
 
     def clear(self) -> None:
         """Forget every job."""
         self._suspended.clear()
         self._waiting.clear()
+        self.failing.clear()
         self._ahead.clear()
         self._next.clear()
         self._latest.clear()
@@ -186,7 +189,6 @@ class Schedules:
         try:
             answer = compute(t_ms)
         except NotYet:
-            # It stays one that was told of, if it was; `retry_at` says so.
             self._suspended.pop(name, None)
             self._waiting.setdefault(name, Waiting(job, now.mono + ANSWER_WITHIN))
             return None
@@ -195,17 +197,20 @@ class Schedules:
             return None
         known.keep(schedule, t_ms, answer)
         if not self.is_suspended(name) or job.retry_at <= now.mono:
-            self._works(job)
+            self._works(job, now)
         return answer
 
-    def _works(self, job: JobSlots) -> None:
+    def _works(self, job: JobSlots, now: Now) -> None:
+        if job.spec.name in self.failing:
+            self.troubles.append((RunKey(job.spec.name, now.wall_ms), ""))
         job.retry_at = inf
         self.forget(job.spec.name)
 
     def _failed(self, job: JobSlots, error: BaseException, now: Now) -> None:
         name = job.spec.name
-        if job.retry_at == inf:
+        if name not in self.failing:
             self.troubles.append((RunKey(name, now.wall_ms), clean(said(error))))
         job.retry_at = now.mono + SUSPENDED_FOR
         self.forget(name)
         self._suspended[name] = job
+        self.failing[name] = None

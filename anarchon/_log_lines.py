@@ -150,6 +150,8 @@ def _noted(note: Note) -> tuple[int, str]:
             which, _, stack = detail.partition("\n")
             text = f"the handler ignores its abort signal and keeps its thread{_bracketed(which)}"
             return logging.ERROR, f"{text}\n{stack.rstrip()}" if stack else text
+        case "schedule" if not detail:
+            return logging.INFO, "goes on, its schedule can be computed again"
         case "schedule":
             return logging.ERROR, f"suspended, its schedule can't be computed: {detail}"
         case "late":

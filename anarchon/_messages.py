@@ -232,6 +232,7 @@ class Note(NamedTuple):
 
     `kind` is one of ``taken``, ``stuck``, ``schedule``, ``unpaced`` (heartbeat late),
     ``left`` (still running when stop timed out); `key` and `detail` say which and why.
+    A ``schedule`` without a detail works again.
     """
 
     kind: Literal["taken", "stuck", "schedule", "late", "left"]

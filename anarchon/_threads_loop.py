@@ -88,6 +88,7 @@ class EngineStats(NamedTuple):
     running: int
     free_workers: int
     stuck: int
+    suspended: tuple[str, ...]
     heartbeat_late: float
     last_contact: float | None
     clock_offset: float
@@ -182,6 +183,7 @@ class Loop:
             running=view.running,
             free_workers=view.free_workers,
             stuck=view.stuck,
+            suspended=view.suspended,
             heartbeat_late=late,
             last_contact=self._last_contact,
             clock_offset=self._store_clock.offset,

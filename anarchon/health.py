@@ -23,7 +23,7 @@ class Health:
     can't be reached, there was no thread for the last handler, or so many handlers ignore
     their abort that they aren't replaced any more. ``reasons`` says so in words, and tells
     as well what is unusual but leaves ``ok`` alone: a late heartbeat, clocks that differ by
-    more than a second.
+    more than a second, jobs that are suspended because their schedules fail.
 
     ``last_contact`` is when the store last answered (aware, UTC; None: never since
     `start`). ``clock_offset`` is the store's clock minus this host's, in seconds (None:
@@ -100,6 +100,9 @@ def _unusual(stats: EngineStats, options: Options) -> list[str]:
         reasons.append(_ignore(stats.stuck))
     if stats.heartbeat_late > options.heartbeat_ms / 1000:
         reasons.append(f"the heartbeat is late by {stats.heartbeat_late:.1f} s")
+    reasons.extend(
+        f"job {name!r} is suspended: its schedule can't be computed" for name in stats.suspended
+    )
     if stats.clock_far:
         reasons.append(f"the clocks of store and host are {abs(stats.clock_offset):.1f} s apart")
     return reasons

@@ -132,7 +132,24 @@ def test_an_answer_that_comes_too_late_waits_for_the_trial():
     story.go(60)
     assert len(slow.asked) == 1
     assert claimed(story, 300) == [key("j0", 300)]
-    assert troubles(story) == ["TimeoutError: no answer within 1 s"]
+    assert troubles(story) == ["TimeoutError: no answer within 1 s", ""]
+
+
+def test_who_fails_is_shown_until_it_works():
+    slow = Slow(60, 90)
+    story = story_of(slow, Once(1000))
+    assert story.core.view().suspended == ()
+    hear(story, slow.answer()._replace(answer=ValueError("bad")))
+    assert story.core.view().suspended == ("j0",)
+    story.go(60.5)  # its trial waits for an answer
+    assert story.core.view().suspended == ("j0",)
+    assert len(slow.asked) == 2
+    hear(story, slow.answer())
+    assert story.core.view().suspended == ()
+    assert troubles(story) == ["ValueError: bad", ""]
+    hear(story, slow.answer()._replace(answer=ValueError("worse")))
+    story.core.remove("j0")
+    assert story.core.view().suspended == ()
 
 
 def test_an_error_that_comes_later_is_an_error():

@@ -245,3 +245,25 @@ def test_asking_for_slots_waits_as_long_as_it_takes():
     assert [b - a for a, b in itertools.pairwise(found)] == [timedelta(seconds=10)] * 2
     assert found[0] > datetime.now(UTC)
     assert anarchon_threads() == []
+
+
+def test_a_job_that_is_suspended_is_seen_and_told_of_until_it_works(clock, caplog):
+    caplog.set_level("INFO", logger="anarchon")
+    own = Own()
+    scheduler, _ = running(clock, own=own, other=EVERY)
+    clock.advance("15s")
+    assert scheduler.health().reasons == ()
+    own.fault = raise_error
+    clock.advance("30s")
+    health = scheduler.health()
+    assert health.reasons == ("job 'own' is suspended: its schedule can't be computed",)
+    assert health.ok
+    own.fault = lambda t, slot: slot
+    clock.advance("2m")
+    assert scheduler.health().reasons == ()
+    lines = [r.getMessage() for r in caplog.records if "schedule can" in r.getMessage()]
+    assert [line.split(": ", 1)[1] for line in lines] == [
+        "suspended, its schedule can't be computed: ZeroDivisionError: bad day",
+        "goes on, its schedule can be computed again",
+    ]
+    scheduler.stop(2)
