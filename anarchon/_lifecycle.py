@@ -97,14 +97,11 @@ class Life:
         self._calls = Calls(options.workers)
         self._halts = Halts(clock)
         self.thread = LifeThread(clock, self._live, self._fail)
-        self._joins = Answers()
-        self._awaits = Awaits()
+        self._joins, self._awaits = Answers(), Awaits()
         self._failure: BaseException | None = None
-        self._ran = False
-        self._stopped = False
+        self._ran = self._stopped = False
         # The engine lets a handler that called `stop` itself go on for one heartbeat more.
         self._longest_end = options.heartbeat_ms / 1000 + 2 * GRACE_SECONDS
-
         for form in registry.unapplied():
             self.journal.say(lines.unapplied(form))
 

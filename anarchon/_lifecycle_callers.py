@@ -9,6 +9,7 @@ Threads are told by what they are, never by their names, which anybody may use.
 from __future__ import annotations
 
 from enum import Enum, auto
+from threading import current_thread
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -40,11 +41,13 @@ class Caller(NamedTuple):
 
 def caller_of(life: Life) -> Caller:
     """Return who is calling on this thread; takes no lock."""
-    engine = life.engine
+    from .context import AbortThread
+
+    engine, thread = life.engine, current_thread()
     if engine is not None:
         if (lease := engine.current_lease()) is not None:
             return Caller(Place.HANDLER, lease)
-        if engine.is_abort_thread():
+        if isinstance(thread, AbortThread) and thread.switch in engine.switches:
             return Caller(Place.ABORT)
         if engine.is_engine_thread():
             return Caller(Place.OWN)

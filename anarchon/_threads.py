@@ -31,7 +31,6 @@ from ._threads_loop import EngineStats, Join, Loop
 from ._threads_schedules import Askers
 from ._threads_workers import Workers
 from ._trays import Tray
-from .context import AbortThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,6 +101,7 @@ class Engine:
             on_action=on_action,
             rng=rng or random.Random(),
         )
+        self.switches = self._loop.switches
         self._askers = Askers(clock, self._inbox.put)
         self._specs: Sequence[JobSpec] = ()
         self._threads: tuple[Thread, ...] = ()
@@ -157,11 +157,11 @@ class Engine:
 
     def add(self, spec: JobSpec) -> None:
         """Schedule a job, in place of one of the same name. Never blocks."""
-        self._loop.change(Add(self._askers.timed(spec)))
+        self._loop.changes.put(spec.name, Add(self._askers.timed(spec)))
 
     def remove(self, name: str) -> None:
         """Stop scheduling and watching a job. Never blocks."""
-        self._loop.change(Remove(name))
+        self._loop.changes.put(name, Remove(name))
 
     def run_now(self, key: RunKey, data: object, has_data: bool) -> None:  # noqa: FBT001
         """Run a job now; `Return` brings its record. Never blocks."""
@@ -178,11 +178,6 @@ class Engine:
     def is_engine_thread(self) -> bool:
         """Say whether this is a thread that mustn't wait for the engine to stop."""
         return current_thread() in self._threads or self._askers.is_current()
-
-    def is_abort_thread(self) -> bool:
-        """Say whether a function given to `on_abort` by a handler here is calling."""
-        thread = current_thread()
-        return isinstance(thread, AbortThread) and self._loop.has_made(thread.switch)
 
     def stats(self) -> EngineStats:
         """Return how the engine is doing, from any thread, without asking anybody."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ._messages import Later
+
 if TYPE_CHECKING:
-    from ._messages import JobSpec
+    from ._core import Core
+    from ._messages import JobSpec, Now
 
 MOST_CHANGES = 100
 """So many jobs are taken in at once: a stop waits for no more."""
@@ -16,11 +19,6 @@ class Add(NamedTuple):
 
     spec: JobSpec
 
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return self.spec.name
-
 
 class Remove(NamedTuple):
     """Stop scheduling and watching a job."""
@@ -30,3 +28,14 @@ class Remove(NamedTuple):
 
 class Changes(NamedTuple):
     """Jobs have come or gone; the loop's backlog has them."""
+
+
+def apply(core: Core, change: Add | Remove | Later, now: Now) -> None:
+    """Have the core take a change in."""
+    match change:
+        case Add(spec=spec):
+            core.add(spec, now)
+        case Remove(name=name):
+            core.remove(name)
+        case Later():
+            core.schedule_answered(change, now)

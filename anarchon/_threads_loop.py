@@ -42,7 +42,7 @@ from ._messages import (
     Unfinished,
 )
 from ._texts import clean, said
-from ._threads_changes import MOST_CHANGES, Add, Changes, Remove
+from ._threads_changes import MOST_CHANGES, Add, Changes, apply
 from ._threads_handler import Attempt
 from ._threads_lanes import Ask, Reply
 from ._threads_schedules import untimed
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         Return,
         Settings,
     )
+    from ._threads_changes import Remove
     from ._threads_handler import Around
     from ._threads_lanes import Lane
     from ._threads_workers import Workers
@@ -126,13 +127,13 @@ class Loop:
         self._around = around
         self._on_action = on_action
         self._say = saying(on_action)
-        self._switches: WeakSet[Switch] = WeakSet()
+        self.switches: WeakSet[Switch] = WeakSet()
         self._core = Core(settings, rng)
         self._store_clock = StoreClock(settings, steady=True)
         self._view = CoreView(0, settings.workers, 0)
         self._wakeup: float | None = None
         self._due = 0.0  # when what is being done now was due
-        self._changes: Backlog[Add | Remove] = Backlog(partial(inbox.put, Changes()))
+        self.changes: Backlog[Add | Remove] = Backlog(partial(inbox.put, Changes()))
         self._failures = 0
         self._resume_at = -inf  # no tick before: the last one failed
         self._stop_by = inf
@@ -143,14 +144,6 @@ class Loop:
         self.stopped = False
         self.joiners: list[SimpleQueue[bool]] = []
 
-    def has_made(self, switch: Switch) -> bool:
-        """Say whether a switch belongs to an attempt of this loop; from any thread."""
-        return switch in self._switches
-
-    def change(self, change: Add | Remove) -> None:
-        """Have a job scheduled or not any more; from any thread."""
-        self._changes.put(change.name, change)
-
     def opened(self, info: ServerInfo, sent: float, received: float, wall: float) -> None:
         """Take the store's word from its opening; before the thread exists."""
         self._store_clock = StoreClock(self._settings, steady=info.steady)
@@ -160,7 +153,7 @@ class Loop:
     def run(self, specs: Sequence[JobSpec]) -> None:
         """Take inputs until the core has stopped."""
         for spec in specs:
-            self.change(Add(spec))
+            self.changes.put(spec.name, Add(spec))
         while not self.stopped:
             try:
                 self._turn()
@@ -222,7 +215,7 @@ class Loop:
             case Tick() | Ended():
                 self._handle(message)
             case RunNow(key=key):
-                if (change := self._changes.pop(key.job)) is not None:
+                if (change := self.changes.pop(key.job)) is not None:
                     self._change([change])
                 self._handle(message)
             case Reply():
@@ -236,7 +229,7 @@ class Loop:
                 self._handle(message)
             case Changes() | Later():
                 changes: Sequence[Add | Remove | Later] = (
-                    [message] if isinstance(message, Later) else self._changes.take(MOST_CHANGES)
+                    [message] if isinstance(message, Later) else self.changes.take(MOST_CHANGES)
                 )
                 # Once it stops, no job has to come or go any more.
                 self._change(changes if self._stop_by == inf else ())
@@ -246,16 +239,7 @@ class Loop:
 
     def _change(self, changes: Iterable[Add | Remove | Later]) -> None:
         for change in changes:
-            self._guarded(partial(self._change_one, change))
-
-    def _change_one(self, change: Add | Remove | Later, now: Now) -> None:
-        match change:
-            case Later():
-                self._core.schedule_answered(change, now)
-            case Add(spec=spec):
-                self._core.add(spec, now)
-            case Remove(name=name):
-                self._core.remove(name)
+            self._guarded(partial(apply, self._core, change))
 
     def _replied(self, reply: Reply) -> None:
         call, answer = reply.ask.call, reply.answer
@@ -357,7 +341,7 @@ class Loop:
             job = action.spec.job
             data = action.data if action.has_data else job.data
             switch = Switch(self._clock, self._say)
-            self._switches.add(switch)
+            self.switches.add(switch)
             own = action._replace(spec=untimed(action.spec))
             context = Context(own, self._settings.instance_id, Signal(switch), data)
             started = self._workers.start(

@@ -35,8 +35,11 @@ class Tray(Generic[T]):
 
     def put(self, item: T) -> None:
         """Add an item."""
-        self._items.append(item)
-        self._bell.put(True)
+        try:
+            self._items.append(item)
+        finally:
+            # An exception of a signal handler's comes here, and must not leave the thread asleep.
+            self._bell.put(True)
 
     def first(self, wait: Callable[[SimpleQueue[bool]], object]) -> T:
         """Return the first item, and leave it here; `wait` waits without a limit."""

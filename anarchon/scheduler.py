@@ -8,6 +8,7 @@ imported by `start`, since most imports of this package never start one.
 from __future__ import annotations
 
 import os
+from functools import partial
 from signal import SIGTERM
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -181,12 +182,10 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             ServerTooOld: The store's server is older than the minimum.
             BackendError: What is stored can't be used.
             NotRunning: `stop` was called before the start was done; or the caller is a
-                handler, a listener or a schedule, and would have to wait for a scheduler
-                that is stopping or starting, which waits for it: call it when that one
-                has ended, or on a thread of your own.
-            RuntimeError: This process may have no more threads or open files; the
-                system's error is the cause. Give it more (``ulimit -u``, ``ulimit -n``,
-                the limits of its container).
+                handler, a listener or a schedule of a scheduler that is stopping or
+                starting, which waits for that one: call it there on a thread of your own.
+            RuntimeError: This process may have no more threads or open files; give it more
+                (``ulimit -u``, ``ulimit -n``). The system's error is the cause.
             ConfigurationError: `retry` is no bool.
         """
         patient = check_truth(retry, "start(retry)")
@@ -229,8 +228,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
 
         Raises:
             ConfigurationError: The timeout is no duration.
-            RuntimeError: Called by a schedule, or by a ``__del__`` that came to run on a
-                thread of the scheduler's own.
+            RuntimeError: Called by a schedule or a ``__del__`` on the scheduler's own thread.
         """
         seconds = None if timeout is None else limit_seconds(timeout, "wait(timeout)")
         from . import _lifecycle_signals
@@ -320,13 +318,8 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             self._listeners,
             self._clock,
             patient=patient,
-            forget=self._forget,
+            forget=partial(_forget, self._lives),
         )
-
-    def _forget(self, life: Life) -> None:
-        # One that was never the first to start is not there.
-        if self._lives.get(life.pid) is life:
-            del self._lives[life.pid]
 
     def _defined(self, job: Job) -> None:
         self._removed(job.name)
@@ -348,6 +341,12 @@ class Scheduler(Definitions, Calling, Asking, Listening):
 
             self._told_disabled = True
             write(disabled(), self._options.logger)
+
+
+def _forget(lives: dict[int, Life], life: Life) -> None:
+    # One that was never the first to start is not there.
+    if lives.get(life.pid) is life:
+        del lives[life.pid]
 
 
 def _load() -> None:

@@ -51,7 +51,7 @@ PURE_IMPORTS = {
 THREAD_MAKERS = {
     "_demo_instance.py",  # watches the pipe from its parent
     "_sqlite_aside.py",  # calls that Ctrl-C must not cut in two
-    "_lifecycle.py",  # a start in the background, and the one that leads a running scheduler
+    "_lifecycle_thread.py",  # a start in the background, and the one that leads a running scheduler
     "_lifecycle_outlet.py",  # listeners and log lines
     "_threads.py",
     "_threads_schedules.py",  # asks the schedules of others

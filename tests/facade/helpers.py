@@ -8,6 +8,8 @@ import time
 from anarchon import BackendUnavailable, MemoryBackend
 
 PATIENCE_SECONDS = 10.0
+LONG = 20  # seconds: a stop timeout that only a deadlock would use up
+SOON = 1.5  # seconds: far below that
 
 
 def until(condition, what="it"):
@@ -66,3 +68,31 @@ class Blocked:
     def wait_until_begun(self):
         assert self.begun.wait(PATIENCE_SECONDS)
         self.begun.clear()
+
+
+def timed(call):
+    """Call something; return how long it took and what it returned or raised."""
+    began = time.monotonic()
+    try:
+        said = call()
+    except Exception as error:
+        said = error
+    return time.monotonic() - began, said
+
+
+class Recorder:
+    """Calls things one after the other, and keeps how long each took and what it said."""
+
+    def __init__(self, *calls):
+        self.calls, self.said, self.over = calls, [], threading.Event()
+
+    def __call__(self, *_):
+        if not self.said:
+            for call in self.calls:
+                self.said.append(timed(call))
+            self.over.set()
+
+    def results(self):
+        assert self.over.wait(PATIENCE_SECONDS)
+        assert max(took for took, _ in self.said) < SOON
+        return [said for _, said in self.said]

@@ -61,7 +61,7 @@ FULL = """
 def test_a_start_without_open_files_says_what_to_do(spawn, store, method):
     out, err, _ = finish(spawn(FULL, store, method))
     lines = out.splitlines()
-    assert lines[0] == "RuntimeError True", (out, err)
+    assert lines[:1] == ["RuntimeError True"], (out, err)
     assert "can't load what it needs to run: [Errno 24] Too many open files" in lines[1]
     assert "ulimit -n" in lines[1]
     assert lines[2].startswith("True"), out
