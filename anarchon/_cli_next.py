@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._cli_slots import Calendar, read_schedule, wall_time
+from ._cli_read import joined, read_moment, read_schedule
+from ._cli_slots import Calendar, wall_time
 from ._cli_tables import Sheet
-from ._durations import duration_text, shown
+from ._durations import duration_text
 from ._texts import counted
 from ._tzdata import tzdata_version
 from ._values import instant
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _COLUMNS = ("#", "local time", "UTC", "since previous", "clock")
 _MOST_CHANGES = 2  # more of them in a row are counted
-_YEARS = (1971, 8999)  # well inside those that datetime knows
+_MOST_TEXT = 10_000  # characters of stdin; no schedule is that long
 
 
 class Refused(click.ClickException):
@@ -39,27 +40,13 @@ class Refused(click.ClickException):
         click.echo(f"anarchon next: {self.message}", file=file, err=True)
 
 
-def _moment(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
-    """Read the value of an option that is an instant."""
-    del ctx, param
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"{shown(text)} is no ISO time; write it like 2026-12-01T09:00:00Z"
-        ) from None
-    if moment.utcoffset() is None:
-        raise click.BadParameter(f"{shown(text)} has no offset; add one (Z for UTC)")
-    if not _YEARS[0] <= moment.year <= _YEARS[1]:
-        raise click.BadParameter(f"{shown(text)}: give a year from {_YEARS[0]} to {_YEARS[1]}")
-    return moment.astimezone(UTC)
-
-
 @click.command("next", short_help="show the next slots of a schedule")
 @click.argument("schedule", nargs=-1, required=True)
-@click.option("--timezone", metavar="ZONE", help="The zone, such as Europe/Athens (default: UTC).")
+@click.option(
+    *("--timezone", "--tz"),
+    metavar="ZONE",
+    help="The zone, such as Europe/Athens (default: UTC).",
+)
 @click.option(
     *("-n", "--count"),
     type=click.IntRange(1, 1000),
@@ -70,8 +57,8 @@ def _moment(ctx: click.Context, param: click.Parameter, text: str | None) -> dat
 @click.option(
     "--after",
     metavar="ISO",
-    callback=_moment,
-    help="Show what comes after this time, such as 2026-12-01T09:00:00Z (default: now).",
+    help="Show what comes after this date or time, such as 2026-12-01T09:00; it is read in"
+    " --timezone unless it has an offset (default: now).",
 )
 @click.option("--latest", is_flag=True, help="Also show the latest slot up to that time.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
@@ -80,27 +67,45 @@ def next_slots(
     schedule: tuple[str, ...],
     timezone: str | None,
     count: int,
-    after: datetime | None,
+    after: str | None,
     latest: bool,
     as_json: bool,
 ) -> None:
     """Show the next slots of SCHEDULE, and where clocks change between them.
 
-    SCHEDULE is a cron expression in quotes ("0 8 * * 1-5"), an interval (90m), or RFC 5545
-    text with a DTSTART.
+    SCHEDULE is a cron expression in quotes ("0 8 * * 1-5"), an interval (90m), the ISO time
+    of a one-off (2026-12-01T09:00), or RFC 5545 text with a DTSTART. "-" reads it from stdin.
     """
-    text, *others = schedule
-    if others:
-        raise Refused(f'it has {len(schedule)} words; put the schedule in quotes: "0 8 * * 1-5"')
     try:
-        calendar = Calendar(read_schedule(text, timezone), timezone)
+        text = _from_stdin() if schedule == ("-",) else joined(schedule)
+        calendar = Calendar(read_schedule(text, timezone), timezone, text)
     except ConfigurationError as error:
         raise Refused(str(error)) from error
-    found = Found(calendar, text, after or datetime.now(UTC), count, with_latest=latest)
+    moment = datetime.now(UTC) if after is None else _moment(after, timezone)
+    found = Found(calendar, text, moment, count, with_latest=latest)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
         found.show()
+
+
+def _moment(text: str, timezone: str | None) -> datetime:
+    try:
+        return read_moment(text, timezone)
+    except ConfigurationError as error:
+        raise Refused(str(error)) from error
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--after'") from error
+
+
+def _from_stdin() -> str:
+    try:
+        text = sys.stdin.read(_MOST_TEXT).strip() if sys.stdin else ""
+    except UnicodeDecodeError as error:
+        raise Refused("what stdin brings is no text; give a schedule in ASCII") from error
+    if not text:
+        raise Refused("stdin is empty; give the schedule there, or in place of the -")
+    return text
 
 
 class Found:

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from ._cli_read import local_time
 from ._schedules_wall import load_zone
 from ._values import instant
-from .schedules import Cron, Every, RRule
+from .schedules import Cron, Once, RRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ._cli_read import Checkable
     from ._schedules_wall import Shift, Walk
 
-Checkable: TypeAlias = Every | Cron | RRule
 Mark: TypeAlias = Literal["gap", "first-pass", "second-pass"]
 
-_INTERVAL = re.compile(r"[0-9]\S*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def read_schedule(text: str, timezone: str | None) -> Checkable:
-    r"""Return the schedule that a text means.
-
-    Args:
-        text: A cron expression, an interval such as ``90m``, or RFC 5545 text with DTSTART,
-            whose lines may be separated by ``\n`` in letters.
-        timezone: The key of the zone; by default the one that the text names, or UTC.
-
-    Raises:
-        ConfigurationError: The text or the zone is wrong.
-    """
-    text = text.strip()
-    if "DTSTART" in text.upper():
-        return RRule(text.replace("\\n", "\n"), timezone)
-    if _INTERVAL.fullmatch(text):
-        return Every(text)
-    return Cron(text, timezone or "UTC")
 
 
 class Slot(NamedTuple):
@@ -55,21 +35,23 @@ class Slot(NamedTuple):
 
 
 class Calendar:
-    """The slots of a schedule in a zone: its own one, or for an interval the one asked for.
+    """The slots of a schedule in a zone: its own one, or else the one asked for.
 
     Args:
         schedule: The schedule.
-        timezone: The key of the zone to show an interval in; by default UTC.
+        timezone: The key of the zone to show an interval or a one-off in; by default UTC.
+        text: What the schedule was read from; it tells what time a one-off named.
 
     Raises:
         ConfigurationError: No zone of that name was found.
     """
 
-    def __init__(self, schedule: Checkable, timezone: str | None) -> None:
+    def __init__(self, schedule: Checkable, timezone: str | None, text: str = "") -> None:
         self.schedule = schedule
-        self.timezone = timezone or "UTC" if isinstance(schedule, Every) else schedule.timezone
+        own = schedule.timezone if isinstance(schedule, Cron | RRule) else None
+        self.timezone = own or timezone or "UTC"
         self._zone = load_zone(self.timezone)
-        self._fixed = _fixed_walk(schedule)
+        self._fixed = _fixed_walk(schedule, text)
 
     def after(self, t: datetime, count: int) -> list[Slot]:
         """Return the next slots; fewer if the schedule ends."""
@@ -122,7 +104,22 @@ def wall_time(wall: int) -> datetime:
     return _EPOCH.replace(tzinfo=None) + timedelta(seconds=wall)
 
 
-def _fixed_walk(schedule: Checkable) -> Walk | None:
+class _OneWall:
+    """The wall time of a one-off, to walk along."""
+
+    def __init__(self, wall: int) -> None:
+        self._wall = wall
+
+    def after(self, wall: int) -> int | None:
+        """Return the wall time if it is greater."""
+        return self._wall if self._wall > wall else None
+
+    def before(self, wall: int) -> int | None:
+        """Return the wall time if it is less."""
+        return self._wall if self._wall < wall else None
+
+
+def _fixed_walk(schedule: Checkable, text: str) -> Walk | None:
     """Return the wall times that a schedule names, if those in a gap are made up for."""
     if isinstance(schedule, Cron):
         from ._schedules_cron import parse
@@ -135,6 +132,8 @@ def _fixed_walk(schedule: Checkable) -> Walk | None:
         from ._schedules_rrule_walk import RecurrenceWalk
 
         return RecurrenceWalk(parse_rule(schedule.text, schedule.timezone))
+    if isinstance(schedule, Once) and (wall := local_time(text)) is not None:
+        return _OneWall((wall.replace(tzinfo=UTC) - _EPOCH) // timedelta(seconds=1))
     return None
 
 
