@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 from ._durations import check_askable, parse_ms, shown
 from ._jobs_registry import checked_text
+from ._texts import clean, said
 from ._values import Run, Status, instant
 from .errors import ConfigurationError
 from .schedules import slot_source
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from ._clock import Clock
     from ._durations import Duration
     from ._jobs_registry import Registry
+    from ._messages import SlotSource
     from ._scheduler_options import Options
     from .backends.base import ClaimBackend
+    from .jobs import Job
 
 T = TypeVar("T")
 
@@ -77,7 +80,7 @@ class Asking:
         t_ms: int | None = int(self._clock.wall() * 1000)
         slots: list[datetime] = []
         for _ in range(_counted(n, "n", MOST_SLOTS)):
-            t_ms = None if t_ms is None else source.next_after_ms(t_ms)
+            t_ms = None if t_ms is None else _next_after(job, source, t_ms)
             if t_ms is not None:
                 slots.append(instant(t_ms))
         return slots
@@ -174,6 +177,18 @@ def _check_status(status: object) -> None:
         raise ConfigurationError(
             f"status: {shown(status)} is not known; give one of {', '.join(known)}, or None"
         )
+
+
+def _next_after(job: Job, source: SlotSource, t_ms: int) -> int | None:
+    try:
+        return source.next_after_ms(t_ms)
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            f"job {job.name!r}: its schedule {shown(job.schedule)} can't be computed:"
+            f" {clean(said(error))}"
+        ) from error
 
 
 def _counted(number: object, what: str, most: int) -> int:

@@ -72,11 +72,14 @@ class Slots(ABC):
         """
         return moment(self.latest_ms(floor_ms(t, "latest")))
 
-    def between(self, start: datetime | str | None, end: datetime | str | None) -> Slots:
+    def between(
+        self, start: datetime | str | None = None, end: datetime | str | None = None
+    ) -> Slots:
         """Return this schedule with the slots from `start` on, and before `end`, alone.
 
         Args:
-            start: An aware datetime or ISO text with an offset; None for no limit.
+            start: An aware datetime or ISO text; one without an offset is read in the zone
+                of this schedule. None for no limit.
             end: The same, and later.
 
         Raises:
@@ -95,7 +98,8 @@ class Slots(ABC):
                 the one that this schedule is in, or else UTC.
 
         Raises:
-            ConfigurationError: One of them is no date, or no zone of that name was found.
+            ConfigurationError: One of them is no date, no zone of that name was found, or
+                this schedule is made of several that are in different zones.
         """
         from ._schedules_combined import Except
 

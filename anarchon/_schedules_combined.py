@@ -45,9 +45,14 @@ class Either(Slots):
 
     @property
     def timezone(self) -> str | None:
-        """The zone, if all of them are in one."""
-        zones = {zone_of(schedule) for schedule in self._schedules}
-        return zones.pop() if len(zones) == 1 else None
+        """The zone, if those that have one are in the same; intervals and the like have none."""
+        zones = self.zones
+        return next(iter(zones)) if len(zones) == 1 else None
+
+    @property
+    def zones(self) -> frozenset[str]:
+        """The zones that they are in."""
+        return frozenset(zone for schedule in self._schedules for zone in zones_of(schedule))
 
     def next_after_ms(self, t_ms: int) -> int | None:
         """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
@@ -85,8 +90,8 @@ class Between(Slots):
         self, schedule: Slots, start: datetime | str | None, end: datetime | str | None
     ) -> None:
         self._schedule = schedule
-        self._start_ms = None if start is None else one_off_ms(start, None)
-        self._end_ms = None if end is None else one_off_ms(end, None)
+        self._start_ms = _limit_ms(start, schedule)
+        self._end_ms = _limit_ms(end, schedule)
         if start is None and end is None:
             raise ConfigurationError("between(): neither a start nor an end; give one of them")
         if not self._is_before_end(self._start_ms):
@@ -97,7 +102,13 @@ class Between(Slots):
     @property
     def timezone(self) -> str | None:
         """The zone of the schedule, if it has one."""
-        return zone_of(self._schedule)
+        zones = self.zones
+        return next(iter(zones)) if len(zones) == 1 else None
+
+    @property
+    def zones(self) -> frozenset[str]:
+        """The zones that the schedule is in."""
+        return zones_of(self._schedule)
 
     def next_after_ms(self, t_ms: int) -> int | None:
         """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
@@ -152,7 +163,13 @@ class Except(Slots):
     ) -> None:
         self._schedule = schedule
         self._days = frozenset(_day(each) for each in _listed(dates))
-        self._timezone = timezone or zone_of(schedule) or "UTC"
+        zones = zones_of(schedule)
+        if timezone is None and len(zones) > 1:
+            raise ConfigurationError(
+                f"except_on(): the schedules are in {' and '.join(sorted(zones))}, where days begin"
+                " at different times; give timezone= for the days"
+            )
+        self._timezone = next(iter(zones), "UTC") if timezone is None else timezone
         self._zone = load_zone(self._timezone)
 
     @property
@@ -185,7 +202,11 @@ class Except(Slots):
 
     def describe(self) -> str:
         """Return the words of the schedule, and the days."""
-        return f"{words_of(self._schedule)}, except on {', '.join(self._texts())}"
+        days = ", ".join(self._texts()) or "no day"
+        is_own = zones_of(self._schedule) == {self._timezone} or self._timezone == "UTC"
+        return f"{words_of(self._schedule)}, except on {days}" + (
+            "" if is_own else f" ({self._timezone})"
+        )
 
     def _free(self, slot_ms: int) -> list[int] | None:
         """Return where the days around an excluded slot may end; None if it is not excluded.
@@ -222,15 +243,36 @@ class Except(Slots):
         return f"{self._schedule!r}.except_on({self._texts()!r}, timezone={self._timezone!r})"
 
 
-def zone_of(schedule: object) -> str | None:
-    """Return the key of the zone that a schedule is in; None if it is in none."""
-    found = getattr(schedule, "timezone", None)
-    return found if isinstance(found, str) else None
+def zones_of(schedule: object) -> frozenset[str]:
+    """Return the keys of the zones that a schedule is in; intervals, for one, are in none."""
+    found = getattr(schedule, "zones", None)
+    if found is None:
+        found = [getattr(schedule, "timezone", None)]
+    return frozenset(zone for zone in found if type(zone) is str)
 
 
 def words_of(schedule: object) -> str:
-    """Return what a schedule says of itself."""
+    """Return what a schedule says of itself, as a part of a sentence."""
+    if isinstance(schedule, Either):
+        return f"({schedule.describe()})"
     return schedule.describe() if isinstance(schedule, Slots) else shown(schedule)
+
+
+def _limit_ms(limit: datetime | str | None, schedule: Slots) -> int | None:
+    if limit is None:
+        return None
+    zones = zones_of(schedule)
+    # A local time can only be read where there is no doubt about the zone.
+    zone = next(iter(zones)) if len(zones) == 1 else None
+    try:
+        return one_off_ms(limit, zone)
+    except ConfigurationError as error:
+        text = (
+            str(error)
+            .removeprefix("one-off time ")
+            .replace("or give timezone=", "since the schedule is in no zone, or in several")
+        )
+        raise ConfigurationError(f"between(): {text}") from None
 
 
 def _listed(dates: object) -> list[object]:

@@ -129,8 +129,13 @@ def _split(expression: object) -> list[str]:
     check_askable(expression, "expression")
     if not isinstance(expression, str):
         raise _Wrong('it is not text; write it like "0 8 * * 1-5"')
-    if not expression.isascii() or len(expression) > _LONGEST:
-        raise _Wrong(f"use ASCII characters only, at most {_LONGEST}")
+    strange = next((character for character in expression if not character.isascii()), None)
+    if strange is not None:
+        raise _Wrong(f"it contains {shown(strange)}; use ASCII characters only")
+    if len(expression) > _LONGEST:
+        raise _Wrong(f"it has {len(expression)} characters; use at most {_LONGEST}")
+    if "\n" in expression or "\r" in expression:
+        raise _Wrong("it has more than one line; write the fields on one, with blanks between")
     text = expression.strip(" \t")
     if text.startswith("@"):
         if text.lower() not in _ALIASES:
@@ -198,7 +203,9 @@ def _hint(field: _Field, element: str) -> str:
     if element == "?":
         return "? stands alone, in a day field only; write *"
     names = f" (or {field.names[0]}-{field.names[-1]})" if field.names else ""
-    return f"not understood; write {field.low}-{field.top}{names}, *, a-b, a/n, */n, a-b/n, a list"
+    more = {_DAY: ", L, L-3, LW, 15W", _WEEKDAY: ", MON#1, 5L"}.get(field, "")
+    forms = f"{field.low}-{field.top}{names}, *, a-b, a/n, */n, a-b/n{more}, a list"
+    return f"not understood; write {forms}"
 
 
 def _value(field: _Field, text: str) -> int:

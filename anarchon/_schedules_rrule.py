@@ -212,6 +212,8 @@ def _parts(value: str) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for pair in value.split(";"):
         name, _, text = pair.partition("=")
+        if not pair:
+            raise Wrong("RRULE: a part is empty; remove the extra semicolon")
         if name not in _KNOWN or not text:
             raise Wrong(f"RRULE: {shown(pair)} is not known; write {', '.join(_KNOWN)}, each =...")
         if name in seen:

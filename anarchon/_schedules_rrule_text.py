@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ._durations import shown
 from ._schedules_wall import load_zone
+from .errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ._schedules_wall import Zone
 
 FIRST_YEAR = 1970
 LAST_YEAR = 2369
@@ -58,8 +61,14 @@ def properties(text: str) -> list[Property]:
     Raises:
         Wrong: A line is none of those that are known.
     """
-    if not text.isascii() or len(text) > _LONGEST:
-        raise Wrong(f"use ASCII characters only, at most {_LONGEST}")
+    strange = next((character for character in text if not character.isascii()), None)
+    if strange is not None:
+        raise Wrong(f"it contains {shown(strange)}; use ASCII characters only")
+    if len(text) > _LONGEST:
+        raise Wrong(
+            f"it has {len(text)} characters, more than {_LONGEST}; leave out whole days with"
+            " except_on() instead of EXDATE"
+        )
     return [_property(line) for line in _unfolded(text)]
 
 
@@ -79,17 +88,23 @@ def _unfolded(text: str) -> list[str]:
 def _property(line: str) -> Property:
     found = _LINE.fullmatch(line.upper())
     if found is None or not _PROPERTY.match(line):
-        raise Wrong(f"{shown(line)} is no DTSTART, RRULE, RDATE or EXDATE; {EXAMPLE}")
+        raise Wrong(
+            f"{shown(line)} is no DTSTART, RRULE, RDATE or EXDATE; of a calendar's export copy"
+            f" these lines alone; {EXAMPLE}"
+        )
     name, texts, value = found.groups()
     if name == "EXRULE":
         raise Wrong("EXRULE is no longer in the RFC; name the dates with EXDATE")
     parameters: dict[str, str] = {}
-    # A zone's key keeps the case that it was written in.
     for pair in line[len(name) : len(name) + len(texts)].split(";")[1:]:
-        key, _, chosen = pair.partition("=")
-        if key.upper() not in ("TZID", "VALUE") or key.upper() in parameters:
+        written, _, chosen = pair.partition("=")
+        key = written.upper()
+        if key.startswith("X-"):
+            continue  # a program's own, without a meaning for others
+        if key not in ("TZID", "VALUE") or key in parameters:
             raise Wrong(f"{name}: parameter {shown(pair)} is not known; write TZID= or VALUE=")
-        parameters[key.upper()] = chosen if key.upper() == "TZID" else chosen.upper()
+        # A zone's key keeps the case that it was written in.
+        parameters[key] = chosen.strip('"') if key == "TZID" else chosen.upper()
     return Property(name, parameters, value)
 
 
@@ -106,13 +121,21 @@ class Times:
 
     def __init__(self, first: Property, timezone: str | None) -> None:
         own = zone_of(first)
-        if timezone is not None and own is not None and own != timezone:
+        own_zone = None if own is None else _known_zone(own)
+        if own is not None and own_zone is None and timezone is None:
+            raise Wrong(
+                f"DTSTART: no zone {shown(own)} was found; say with timezone= which one it is,"
+                ' such as "Europe/Athens"'
+            )
+        if timezone is not None and own_zone is not None and own != timezone:
             raise Wrong(
                 f"DTSTART is in {own}, but timezone is {shown(timezone)}; write the local time of"
                 " one zone, and name that one"
             )
         self.timezone = timezone or own or "UTC"
         self.zone = load_zone(self.timezone)
+        # A name that only the writer's system knows stands for the zone that was given.
+        self._names = {self.timezone, own}
         self._is_date = first.parameters.get("VALUE") == "DATE"
 
     def read(self, found: Property) -> list[int]:
@@ -122,7 +145,7 @@ class Times:
             Wrong: One of them is no time, or in another form or zone.
         """
         name, parameters, value = found
-        if parameters.get("TZID", self.timezone) != self.timezone:
+        if parameters.get("TZID", self.timezone) not in self._names:
             raise Wrong(
                 f"{name} is in {parameters['TZID']}, DTSTART in {self.timezone}; write all times"
                 " in one zone"
@@ -132,31 +155,50 @@ class Times:
             raise Wrong(f"{name}: VALUE={kind} is not supported; write DATE or DATE-TIME")
         if name == "DTSTART" and "," in value:
             raise Wrong(f"DTSTART: {shown(value)} is a list; give the first time alone")
-        return [self._local(name, text) for text in value.split(",")]
+        found_walls = (self._local(name, text) for text in value.split(","))
+        return [wall for wall in found_walls if wall is not None]
 
     def until(self, text: str) -> int:
         """Return the last wall time up to a limit, which RFC 5545 has in UTC or local."""
         if not text.endswith("Z") or self.timezone == "UTC":
-            return self._local("UNTIL", text)
+            return self._checked_wall("UNTIL", text)
         if self._is_date:
             raise Wrong(f"UNTIL: {shown(text)} has a time, DTSTART has none; write a date")
         # Far limits are a way to say "for ever"; no zone has an offset for them.
         return self.zone.last_wall(min(max(self._wall("UNTIL", text), 0), _END))
 
-    def _local(self, name: str, text: str) -> int:
+    def _local(self, name: str, text: str) -> int | None:
+        wall = self._checked_wall(name, text)
+        return self._local_of(name, text, wall) if text.endswith("Z") else wall
+
+    def _checked_wall(self, name: str, text: str) -> int:
         wall = self._wall(name, text)
         if ("T" in text) is self._is_date:
-            form = "a date (VALUE=DATE)" if self._is_date else "a date with a time"
-            raise Wrong(
-                f"{name}: {shown(text)} is of another form than DTSTART, which is {form}; write"
-                " them alike, such as 20260105 or 20260105T090000"
-            )
-        if text.endswith("Z") and self.timezone != "UTC":
-            raise Wrong(
-                f"{name}: {shown(text)} is in UTC; write the local time in {self.timezone},"
-                " without Z"
-            )
+            raise Wrong(f"{name}: {shown(text)} {self._form_wanted(name)}")
         return wall
+
+    def _form_wanted(self, name: str) -> str:
+        if name == "DTSTART" and self._is_date:
+            return "has a time, but VALUE=DATE says that it is a date; remove one of them"
+        if name == "DTSTART":
+            return "is a date without a time; add one (T090000), or write DTSTART;VALUE=DATE:..."
+        form = "a date (VALUE=DATE)" if self._is_date else "a date with a time"
+        return (
+            f"is of another form than DTSTART, which is {form}; write them alike, such as"
+            " 20260105 or 20260105T090000"
+        )
+
+    def _local_of(self, name: str, text: str, instant: int) -> int | None:
+        """Return the wall time of an instant; None for one that is no slot, to be left out."""
+        wall = instant + self.zone.offset(instant)
+        if self.zone.first_instant(wall) == instant:
+            return wall
+        if name == "RDATE":
+            raise Wrong(
+                f"{name}: {shown(text)} is in the second pass of an hour that comes twice in"
+                f" {self.timezone}, when a recurrence has no slots; write another time"
+            )
+        return None
 
     def _wall(self, name: str, text: str) -> int:
         found = _TIME.fullmatch(text)
@@ -173,3 +215,10 @@ class Times:
                 f"{name}: year {year} is out of range; write {FIRST_YEAR} to {_LAST_WRITTEN_YEAR}"
             )
         return (moment - _EPOCH) // _SECOND
+
+
+def _known_zone(key: str) -> Zone | None:
+    try:
+        return load_zone(key)
+    except ConfigurationError:
+        return None

@@ -14,6 +14,7 @@ as if the wall clock showed UTC. So the resolution is integer arithmetic.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -21,7 +22,7 @@ from ._durations import check_askable, shown
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import tzinfo
 
 _UTC_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -177,21 +178,37 @@ def load_zone(key: object) -> Zone:
     return Zone(found)
 
 
+# Such as GMT+2, UTC-05:00, CEST: what they seem to say is not what zones of that name mean.
+_OFFSET_OR_LETTERS = re.compile(r"([A-Z]{1,5})? ?[+-] ?[0-9:]+|[A-Z]{2,5}", re.IGNORECASE)
+
+
 def _right_zone(key: str) -> str:
-    from difflib import get_close_matches
     from zoneinfo import available_timezones
 
     keys = (known for known in available_timezones() if not known.startswith(_REFUSED_KEYS))
     known = {key.lower(): key for key in sorted(keys)}
     asked = key.strip().lower().replace(" ", "_")
     cities = [whole for whole in known if asked and whole.endswith(f"/{asked}")]
-    near = [asked] if asked in known else cities or get_close_matches(asked, known, n=1, cutoff=0.7)
+    is_unlike = asked not in known and _OFFSET_OR_LETTERS.fullmatch(key.strip())
+    if is_unlike:
+        return (
+            "offsets and abbreviations are no zones, since they don't say when clocks change;"
+            ' name a place, such as "Europe/Athens", or "UTC"'
+        )
+    near = [asked] if asked in known else cities or _misspelt(asked, known)
     if near:
         return f'did you mean "{known[near[0]]}"?'
     return (
         'give a name such as "Europe/Athens" or "UTC" and, if it is right, install the tzdata'
         " package"
     )
+
+
+def _misspelt(asked: str, known: Mapping[str, str]) -> list[str]:
+    """Return the key that was probably meant: a few letters are wrong, and not another place."""
+    from difflib import get_close_matches
+
+    return get_close_matches(asked, known, n=1, cutoff=0.8)
 
 
 class WallSlots:

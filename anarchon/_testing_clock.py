@@ -17,7 +17,7 @@ from threading import RLock, current_thread
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ._clock import Clock
-from ._durations import parse_ms
+from ._durations import parse_ms, shown
 from ._testing_rest import Mark, Place, Rest
 from .errors import ConfigurationError
 
@@ -83,8 +83,10 @@ class ManualClock(Rest, Clock):
     """
 
     def __init__(self, start: datetime = _START) -> None:
-        if start.tzinfo is None:
-            raise ConfigurationError(f"start: {start} has no time zone; give an aware datetime")
+        if not isinstance(start, datetime) or start.utcoffset() is None:
+            raise ConfigurationError(
+                f"start: {shown(start)} is no time with a zone; give an aware datetime"
+            )
         super().__init__()
         self._mono = 1000.0
         self._ahead = start.timestamp() - self._mono

@@ -233,8 +233,13 @@ def _unknown_option(option: str) -> str:
 
     if option == "timezone":
         return (
-            "unknown option 'timezone'; intervals and schedule objects have none; use cron() for"
-            " wall times"
+            "unknown option 'timezone'; an interval has none, and a schedule object has its own:"
+            " Cron(expression, timezone=...); use cron() for wall times"
+        )
+    if option in ("args", "kwargs"):
+        return (
+            f"unknown option {option!r}; give functools.partial(function, ...) as the handler, or"
+            " data= for ctx.data"
         )
     near = get_close_matches(option, _READERS, n=1)
     fix = f"did you mean {near[0]}?" if near else f"the options are {', '.join(_READERS)}"

@@ -155,7 +155,8 @@ def test_days_are_left_out_as_the_zone_of_the_schedule_has_them():
         (Cron("0 * * * *", "Asia/Tokyo"), "Asia/Tokyo"),
         (WEEKLY, "Europe/Berlin"),
         (either(Cron("0 * * * *", "Asia/Tokyo"), Cron("5 * * * *", "Asia/Tokyo")), "Asia/Tokyo"),
-        (either(Cron("0 * * * *", "Asia/Tokyo"), Every("1h")), "UTC"),
+        (either(Cron("0 * * * *", "Asia/Tokyo"), Every("1h")), "Asia/Tokyo"),
+        (either(Every("2h"), Every("1h")), "UTC"),
         (Cron("0 * * * *", "Asia/Tokyo").between("2026-01-01T00:00:00Z", None), "Asia/Tokyo"),
         (Cron("0 * * * *", "Asia/Tokyo").except_on([], "Asia/Seoul"), "Asia/Seoul"),
     ],
@@ -229,6 +230,29 @@ def test_what_except_on_refuses(dates, words):
         Every("1h").except_on(dates)
 
 
+def test_days_of_schedules_in_two_zones_need_one_of_their_own():
+    mixed = either(Cron("0 1 * * *", "Asia/Tokyo"), Cron("0 1 * * *", "Europe/Athens"))
+    for schedule in (mixed, mixed.between("2026-01-01T00:00:00Z"), either(mixed, Every("1h"))):
+        with pytest.raises(ConfigurationError, match="in Asia/Tokyo and Europe/Athens, where days"):
+            schedule.except_on(["2026-12-25"])
+    assert mixed.except_on(["2026-12-25"], "Asia/Tokyo").timezone == "Asia/Tokyo"
+
+
+def test_limits_without_an_offset_are_local_times_of_the_schedule():
+    tokyo = Cron("0 * * * *", "Asia/Tokyo")
+    assert tokyo.between("2026-01-01T00:00") == tokyo.between("2025-12-31T15:00:00Z", None)
+    assert tokyo.between(end="2026-01-01T00:00") == tokyo.between(None, "2025-12-31T15:00:00Z")
+    assert either(tokyo, Every("7m")).between("2026-01-01T00:00").latest(
+        at("2025-12-31T15:00:00Z")
+    ) == at("2025-12-31T15:00:00Z")
+    athens = Cron("0 1 * * *", "Europe/Athens")
+    for schedule in (Every("1h"), either(tokyo, athens)):
+        with pytest.raises(
+            ConfigurationError, match=r"has no offset; add one .* is in no zone, or"
+        ):
+            schedule.between("2026-01-01T00:00")
+
+
 def test_an_unknown_zone_of_the_days_is_refused():
     with pytest.raises(ConfigurationError, match="no zone 'Mars'"):
         Every("1h").except_on([], "Mars")
@@ -267,6 +291,11 @@ def test_they_are_values(schedule):
             "every 8h, before 2027-01-01T00:00:00Z",
         ),
         (Every("8h").except_on(["2026-12-25"]), "every 8h, except on 2026-12-25"),
+        (Every("8h").except_on([]), "every 8h, except on no day"),
+        (
+            either(Every("8h"), Every("7m")).except_on(["2026-12-25"], "Asia/Tokyo"),
+            "(every 8h, or every 7m), except on 2026-12-25 (Asia/Tokyo)",
+        ),
     ],
 )
 def test_they_describe_themselves(schedule, words):

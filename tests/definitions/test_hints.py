@@ -55,8 +55,8 @@ def test_a_decorator_without_parentheses(host, form):
 @pytest.mark.parametrize(("form", "given"), [("every", "10s"), ("schedule", SUNSETS)])
 def test_intervals_have_no_zone(host, form, given):
     assert refusal(getattr(host, form), "sync", given, timezone="Europe/Athens") == (
-        "job 'sync': unknown option 'timezone'; intervals and schedule objects have none;"
-        " use cron() for wall times"
+        "job 'sync': unknown option 'timezone'; an interval has none, and a schedule object has its"
+        " own: Cron(expression, timezone=...); use cron() for wall times"
     )
 
 

@@ -204,7 +204,11 @@ JOB_REFUSALS = [
         "5m",
         "expect_within: '5m' asks for word of slots that nobody finished in time, which this",
     ),
-    ("timezone", "UTC", "unknown option 'timezone'; intervals and schedule objects have none"),
+    (
+        "timezone",
+        "UTC",
+        "unknown option 'timezone'; an interval has none, and a schedule object has its own",
+    ),
     ("pass_context", 1, "pass_context: 1 is not a bool; give True or False"),
     ("replace", "yes", "replace: 'yes' is not a bool; give True or False"),
     ("enabled", 0, "enabled: 0 is not a bool; give True or False"),
@@ -216,6 +220,8 @@ JOB_REFUSALS = [
     ("tags", ["a", 5], "tags: 5 is not text; give a str"),
     ("tags", {"a", 5}, "tags: 5 is not text; give a str"),
     ("timeuot", 5, "unknown option 'timeuot'; did you mean timeout?"),
+    ("args", [1], "unknown option 'args'; give functools.partial(function, ...) as the handler"),
+    ("kwargs", {}, "unknown option 'kwargs'; give functools.partial(function, ...)"),
     ("bogus", 5, "unknown option 'bogus'; the options are overlap, timeout, max_attempts,"),
 ]
 

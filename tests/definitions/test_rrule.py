@@ -195,6 +195,24 @@ def test_a_limit_in_utc_is_an_instant():
     assert slots(f"{hourly}20261025T010100Z", 9)[-1] == "2026-10-25 00:50"
 
 
+def test_what_calendars_write_is_understood():
+    text = """
+        DTSTART;TZID="W. Europe Standard Time";X-APPLE-TRAVEL=1:20260105T090000
+        RRULE:FREQ=DAILY;UNTIL=20260109T080000Z
+        EXDATE:20260106T080000Z,20260107T080000Z
+        RDATE;TZID="W. Europe Standard Time":20260110T120000
+        RDATE:20260111T110000Z
+    """
+    expected = ["05 08:00", "08 08:00", "09 08:00", "10 11:00", "11 11:00"]
+    found = slots(text, 9, "Europe/Berlin")
+    assert [slot[8:] for slot in found] == expected
+    quoted = 'DTSTART;TZID="Asia/Tokyo":20260105T090000'
+    assert slots(quoted, 1) == ["2026-01-05 00:00"]
+    # An instant in the second pass is none of its slots, so there is nothing to leave out.
+    text = "DTSTART:20261025T023000\nRRULE:FREQ=DAILY;COUNT=1\nEXDATE:20261025T013000Z"
+    assert slots(text, 9, "Europe/Berlin") == ["2026-10-25 00:30"]
+
+
 @pytest.mark.parametrize("until", ["99991231T235959Z", "99991231T235959", "23700101T000000"])
 def test_a_far_limit_is_none(until):
     schedule = RRule(rule(f"FREQ=YEARLY;UNTIL={until}"), "Asia/Tokyo" if "Z" in until else None)

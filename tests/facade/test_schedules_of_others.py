@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from anarchon import Every, MemoryBackend, Scheduler, either
+from anarchon import ConfigurationError, Every, MemoryBackend, Scheduler, either
 from anarchon._clock import ENGINE_PATIENCE
 from anarchon.testing import ManualClock
 from tests.conftest import anarchon_threads
@@ -267,3 +267,19 @@ def test_a_job_that_is_suspended_is_seen_and_told_of_until_it_works(clock, caplo
         "goes on, its schedule can be computed again",
     ]
     scheduler.stop(2)
+
+
+def test_slots_that_cannot_be_computed_are_told_with_the_job():
+    own = Own()
+    own.fault = raise_error
+    scheduler = Scheduler(MemoryBackend()).schedule("own", own, lambda: None)
+    words = r"job 'own': its schedule Own\(\) can't be computed: ZeroDivisionError: bad day"
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        scheduler.next_slots("own")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("start", ["2026-10-24T22:00:00Z", 5, datetime(2026, 1, 1)])  # noqa: DTZ001
+def test_a_clock_starts_at_an_aware_time(start):
+    with pytest.raises(ConfigurationError, match="is no time with a zone; give an aware datetime"):
+        ManualClock(start)
