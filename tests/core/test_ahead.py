@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anarchon import _core_schedules
+from anarchon._core_schedules import Known
 from anarchon._messages import Claim, Note
 from anarchon.schedules import Cron
 from tests.core.harness import Story
@@ -231,3 +232,64 @@ def test_an_answer_holds_between_its_two_instants_and_no_longer():
     assert answers == [1, 0, 0, 1, 1, 0, 0]
     answers = [asked("latest", t) for t in (110, 110, 60, 59.999, 110.001, 170)]
     assert answers == [1, 0, 0, 1, 1, 1]
+
+
+# --- exactly so many ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("jobs", "steps"), [(50, 1), (51, 2), (100, 2), (101, 3)])
+def test_fifty_jobs_are_looked_ahead_for_at_once(jobs, steps):
+    story = story_of(*(Grid(60, n) for n in range(jobs)))
+    assert look_ahead(story) == steps
+
+
+def test_so_many_answers_are_kept_and_no_more():
+    known = Known(float("inf"))
+    for number in range(4096):
+        known.keep(Grid(60, number), 0, 60)
+    assert known.find(Grid(60, 0), 0) == (60,)
+    known.keep(Grid(60, 4096), 0, 60)
+    assert known.find(Grid(60, 0), 0) is None
+    assert known.find(Grid(60, 4096), 0) == (60,)
+
+
+@pytest.mark.parametrize(
+    ("nothing", "slot", "good", "bad"),
+    [
+        (float("inf"), 10, (5, 9), (4, 10)),
+        (float("-inf"), 10, (10, 15), (9, 16)),
+        (float("inf"), None, (5, 10**15), (4,)),
+        (float("-inf"), None, (15, -(10**15)), (16,)),
+    ],
+)
+def test_an_answer_is_good_between_the_question_and_the_slot(nothing, slot, good, bad):
+    known, schedule = Known(nothing), Grid(60)
+    known.keep(schedule, 5 if nothing > 0 else 15, slot)
+    assert [known.find(schedule, t) for t in good] == [(slot,)] * len(good)
+    assert [known.find(schedule, t) for t in bad] == [None] * len(bad)
+    assert known.find(Grid(61), good[0]) is None
+    known.clear()
+    assert known.find(schedule, good[0]) is None
+
+
+def test_a_stop_leaves_nothing_to_look_ahead_for():
+    story = story_of(Grid(60))
+    story.core._race.slots.schedules.clear()
+    assert not story.core.is_behind
+    asked = Grid.asked
+    spec = story.core._race.slots.jobs["j0"]
+    schedules = story.core._race.slots.schedules
+    schedules.next_after(spec, ms(0), story.now)
+    schedules.latest(spec, ms(0), story.now)
+    assert Grid.asked == asked + 2
+
+
+def test_what_a_suspended_schedule_says_before_its_trial_is_used_and_not_kept():
+    moody = Moody(10, 60, 120, wrong=10)
+    story = story_of(moody)
+    look_ahead(story)
+    slots = story.core._race.slots
+    spec = slots.jobs["j0"]
+    assert slots.schedules.is_suspended("j0")
+    assert slots.schedules.following(spec, ms(60), story.now) == ms(120)
+    assert spec.ahead is None
