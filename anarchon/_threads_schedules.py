@@ -7,6 +7,7 @@ waits a moment for it, and then goes on; the answer comes to its inbox as a `Lat
 
 from __future__ import annotations
 
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -14,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from ._messages import Later, NotYet
 from ._one_process import OneProcess
+from ._trays import Tray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,7 +49,7 @@ class Question:
 class AskingThread(Thread):
     """A thread on which schedules are asked."""
 
-    def __init__(self, askers: Askers, questions: SimpleQueue[Question | None]) -> None:
+    def __init__(self, askers: Askers, questions: Tray[Question | None]) -> None:
         super().__init__(
             target=askers.serve, args=(questions,), name="anarchon-schedules", daemon=True
         )
@@ -66,7 +68,7 @@ class Askers:
         self._tell = tell
         self._timed: WeakValueDictionary[SlotSource, Timed] = WeakValueDictionary()
         self._thread: Thread | None = None
-        self._questions: SimpleQueue[Question | None] = SimpleQueue()
+        self._questions: Tray[Question | None] = Tray()
 
     def timed(self, spec: JobSpec) -> JobSpec:
         """Return a job whose schedule answers within a moment or says `NotYet`."""
@@ -99,17 +101,28 @@ class Askers:
     def close(self) -> Iterable[Thread]:
         """Let the thread end when it has answered; return it if there is one."""
         self._questions.put(None)
-        thread, self._thread, self._questions = self._thread, None, SimpleQueue()
+        thread, self._thread, self._questions = self._thread, None, Tray()
         return () if thread is None else (thread,)
 
-    def serve(self, questions: SimpleQueue[Question | None]) -> None:
-        """Be an asking thread."""
-        while (question := self._clock.get(questions, None)) is not None:
-            answer = _answer(question)
-            question.answer.put(answer)
-            if question.is_late:
-                question.timed.is_free_of(question)
-                self._tell(Later(question.timed, question.method, question.t_ms, answer))
+    def serve(self, questions: Tray[Question | None]) -> None:
+        """Be an asking thread. What another thread raises in it is survived."""
+        over = False
+        while not over:
+            with suppress(BaseException):
+                over = self._serve_next(questions)
+
+    def _serve_next(self, questions: Tray[Question | None]) -> bool:
+        """Answer the first question; return whether there will be none."""
+        question = questions.first(lambda bell: self._clock.get(bell, None))
+        if question is None:
+            return True
+        answer = _answer(question)
+        question.answer.put(answer)
+        if question.is_late:
+            question.timed.is_free_of(question)
+            self._tell(Later(question.timed, question.method, question.t_ms, answer))
+        questions.take()
+        return False
 
     def _new_thread(self) -> Thread:
         thread = AskingThread(self, self._questions)

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from anarchon import Scheduler, _threads_workers
+from anarchon import Every, Scheduler, _threads_workers
 from anarchon._clock import Clock
 from anarchon._lifecycle_outlet import Outlet
 from anarchon._messages import Answered, Ended
@@ -303,6 +303,31 @@ def test_a_lifecycle_that_is_struck_goes_on(error):
             assert scheduler.run_now("job").status == "success"
         strike(life, error)
     assert scheduler.state == "idle"
+
+
+class Own:
+    """A schedule of somebody else, so that it is asked on a thread of its own."""
+
+    def next_after(self, t):
+        return Every("10s").next_after(t)
+
+    def latest(self, t):
+        return Every("10s").latest(t)
+
+
+@pytest.mark.parametrize("error", [KeyError, SystemExit])
+def test_a_thread_of_schedules_that_is_struck_loses_no_question(error):
+    clock, ran = ManualClock(), []
+    scheduler = Scheduler(MemoryBackend(), lease=6)
+    scheduler.schedule("job", Own(), lambda: ran.append(clock.now()), catch_up=0)
+    clock.attach(scheduler)
+    with scheduler:
+        for n in range(1, 10):
+            clock.advance("10s")
+            assert len(ran) == n
+            for thread in named("anarchon-schedules"):
+                strike(thread, error)
+        assert scheduler.health().reasons == ()
 
 
 # --- trays ---
