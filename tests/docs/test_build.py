@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from packaging.requirements import Requirement
 
 import anarchon.testing
 from tests.docs.pages import DOCS, PAGES, ROOT, environment, text_of
@@ -62,7 +65,47 @@ def test_it_builds_without_a_warning(site):
 
 def test_contributing_has_this_command():
     command = f"python -m sphinx {BUILD.replace('-q ', '')} docs site"
-    assert command in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert command in text
+    assert "The documentation, with `python -m pip install -e '.[docs]'`" in text
+
+
+def test_the_extra_brings_all_that_the_reference_imports():
+    """Whatever else is installed here, nothing of it is needed for the docstrings."""
+    program = (
+        "import sys; before = set(sys.modules); import anarchon, anarchon.testing as t;"
+        "[getattr(t, name) for name in t.__all__];"
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    from_packages = packages_distributions()
+    used = {name for module in done.stdout.split() for name in from_packages.get(module, [])}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*extras["dependencies"], *extras["optional-dependencies"]["docs"]]
+    assert "pytest" in used
+    assert {canonical(name) for name in used} - {"anarchon"} <= brought(wanted)
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def brought(wanted: list[str]) -> set[str]:
+    """Return the names of distributions that requirements bring, with what these require."""
+    found, waiting = set(), [Requirement(text) for text in wanted]
+    while waiting:
+        name = canonical(waiting.pop().name)
+        if name not in found:
+            found.add(name)
+            parts = map(Requirement, requires(name) or [])
+            waiting += [part for part in parts if not part.marker or part.marker.evaluate()]
+    return found
 
 
 def test_every_link_and_every_anchor_inside_leads_somewhere(site):

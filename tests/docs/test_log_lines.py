@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from anarchon import Scheduler, SqliteBackend
-from anarchon._core_schedules import SUSPENDED_FOR
-from anarchon._threads_schedules import ANSWER_WITHIN
+from anarchon import ConfigurationError, Scheduler, SqliteBackend
+from anarchon._core_schedules import ANSWER_WITHIN, SUSPENDED_FOR
 from anarchon.testing import ManualClock
-from tests.docs.pages import DATED, PAGES, blocks, said_lines, shape, text_of
+from tests.docs.pages import DATED, PAGES, blocks, coded, said_lines, shape, text_of
 
 
 def test_text_is_log_lines_and_each_is_compared_with_real_ones():
@@ -58,9 +57,21 @@ def test_a_schedule_that_raises_is_told_of_once_and_asked_again(tmp_path, monkey
     with scheduler:
         clock.advance("10m")
         assert len(ran) == 60
+        health = scheduler.health()
+        with pytest.raises(ConfigurationError, match="ZeroDivisionError"):
+            scheduler.next_slots("release")
         broken.mended = True
         clock.advance("1m")
+        assert scheduler.health().reasons == ()
     real = [shape(f"[anarchon] {record.getMessage()}") for record in caplog.records]
     shown = [shape(line) for line in said_lines("schedules.md")]
     assert [line for line in shown if line not in real] == []
     assert sum("suspended" in line for line in real) == 1
+    assert health.ok
+    # What the page about handlers says of it.
+    section = text_of("handlers.md").partition("## When a job doesn't run")[2]
+    page = coded(" ".join(section.split()))
+    assert set(health.reasons) < set(page)
+    for start in ("suspended, its schedule can't be computed:", "goes on, its schedule can be"):
+        assert any(said.startswith(start) for said in page)
+        assert any(f": {start}" in line for line in real)

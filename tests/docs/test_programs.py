@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -17,8 +18,9 @@ import pytest
 
 import anarchon
 from anarchon import Scheduler
+from anarchon._clock import HANDLER_PATIENCE
 from anarchon.testing import ManualClock
-from tests.docs.pages import PAGES, blocks
+from tests.docs.pages import PAGES, blocks, text_of
 
 if TYPE_CHECKING:
     from tests.docs.pages import Block
@@ -39,6 +41,10 @@ def run_page(tmp_path, monkeypatch):
             super().__init__(*arguments, **options)
             clock.attach(self)
             made.append(self)
+
+        def run(self, **_):
+            """Go on, as a session does; tests/docs/test_saved.py runs programs as they are."""
+            self.start()
 
     monkeypatch.setattr(anarchon, "Scheduler", OnManualClock)
     names: dict = {"__name__": "a page"}
@@ -96,6 +102,32 @@ def test_the_page_about_schedules(run_page):
     assert set(jobs) == {"sync", "digest", "payroll", "open", "swim", "release"}
     assert (jobs["digest"].timezone, jobs["payroll"].timezone) == ("Europe/Athens",) * 2
     assert jobs["release"] is page.names["releases"]
+
+
+def test_a_zone_of_a_scheduler_is_not_that_of_an_object(run_page):
+    """And with `season` in its zone, summer begins and ends at midnight in Athens."""
+    page = run_page("schedules.md")
+    text, thing = page.schedulers[1].jobs
+    assert (text.schedule.timezone, thing.schedule.timezone) == ("Europe/Athens", "UTC")
+    season, start = page.names["season"], datetime(2026, 1, 1, tzinfo=UTC)
+    assert season.next_after(start) == datetime(2026, 6, 1, 3, tzinfo=UTC)
+    assert season.timezone == "Europe/Athens"
+
+
+def test_the_page_about_tests(run_page):
+    """Run each test that it shows, twice: they leave nothing behind."""
+    names = run_page("testing.md").names
+    tests = [name for name in names if name.startswith("test_")]
+    assert len(tests) == 7
+    for name in tests * 2:
+        names[name]()
+        names["reports"].clear()
+        names["answer"].clear()
+
+
+def test_for_how_long_the_clock_stands_still_for_a_handler():
+    assert HANDLER_PATIENCE == 0.25
+    assert "for a quarter of a second of real time" in " ".join(text_of("testing.md").split())
 
 
 def test_a_schedule_of_ones_own_keeps_the_laws(run_page):
