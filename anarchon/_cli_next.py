@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -80,13 +81,18 @@ def next_slots(
         text = _from_stdin() if schedule == ("-",) else joined(schedule)
         calendar = Calendar(read_schedule(text, timezone), timezone, text)
     except ConfigurationError as error:
-        raise Refused(str(error)) from error
+        raise Refused(_in_options(error)) from error
     moment = datetime.now(UTC) if after is None else _moment(after, timezone)
     found = Found(calendar, text, moment, count, with_latest=latest)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
         found.show()
+
+
+def _in_options(error: ConfigurationError) -> str:
+    """Return a message with the option where it names the argument of a call."""
+    return re.sub(r"\btimezone=(?!\w)", "--timezone", str(error))
 
 
 def _moment(text: str, timezone: str | None) -> datetime:

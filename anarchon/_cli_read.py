@@ -59,14 +59,14 @@ def read_schedule(text: str, timezone: str | None) -> Checkable:
     if found := _EVERY.fullmatch(text):
         return Every(found[1])
     if _ONE_OFF.fullmatch(text):
-        return _once(text, timezone)
+        return Once(text, timezone)
     if _INTERVAL.fullmatch(text):
         return Every(text)
     return Cron(text, timezone or "UTC")
 
 
 def local_time(text: str) -> datetime | None:
-    """Return the time that a one-off without an offset names, or None if a text is none."""
+    """Return the time that the text of a one-off names without an offset; None for others."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -99,12 +99,3 @@ def read_moment(text: str, timezone: str | None) -> datetime:
     wall = moment.replace(tzinfo=UTC)  # the same reading, of a clock that never changes
     wall_ms = int(wall.timestamp()) * 1000 + moment.microsecond // 1000
     return instant(load_zone(timezone or "UTC").first_instant_ms(wall_ms))
-
-
-def _once(text: str, timezone: str | None) -> Once:
-    has_time = "T" in text or " " in text
-    if timezone is None and has_time and local_time(text) is not None:
-        raise ConfigurationError(
-            f"one-off time {shown(text)} has no offset; add one (Z for UTC) or give --timezone"
-        )
-    return Once(text, timezone)

@@ -77,6 +77,7 @@ def test_what_a_text_means(text, zone, schedule):
         (["FREQ=DAILY"], "rrule 'FREQ=DAILY': "),
         (["freq=weekly;byday=mo"], "rrule 'freq=weekly;byday=mo': "),
         (["BEGIN:VEVENT"], "rrule 'BEGIN:VEVENT': "),
+        (["DTSTART;TZID=Romance Standard Time:20300101T090000"], "--timezone"),
         (["EXDATE:20300101"], "rrule 'EXDATE:20300101': "),
         (["1h 30m"], f"interval: '1h 30m' is not a duration; {UNITS}"),
         (["1h", "30m"], f"interval: '1h 30m' is not a duration; {UNITS}"),

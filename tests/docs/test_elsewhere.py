@@ -86,8 +86,11 @@ def test_intervals_take_no_start():
 
 @pytest.mark.parametrize("name", ["W. Europe Standard Time", "Romance Standard Time"])
 def test_zones_of_windows_have_to_be_replaced(name):
-    with pytest.raises(ConfigurationError):
-        RRule(f"DTSTART;TZID={name}:20260105T090000\nRRULE:FREQ=DAILY")
+    text = f"DTSTART;TZID={name}:20260105T090000\nRRULE:FREQ=DAILY"
+    with pytest.raises(ConfigurationError, match="Standard Time"):
+        RRule(text)
+    replaced = text.replace(name, "Europe/Berlin")
+    assert ours(RRule(text, timezone="Europe/Berlin"), 9) == ours(RRule(replaced), 9)
 
 
 def test_the_longest_text():
