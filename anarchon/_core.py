@@ -48,7 +48,6 @@ from ._messages import (
     Failed,
     Finish,
     Look,
-    Note,
     RecordManual,
     Release,
     Renew,
@@ -80,15 +79,11 @@ if TYPE_CHECKING:
 
 
 class CoreView(NamedTuple):
-    """How many handlers run here, how many workers are free, how many handlers are stuck.
-
-    `suspended` are the jobs whose schedules fail.
-    """
+    """How many handlers run here, how many workers are free, how many handlers are stuck."""
 
     running: int
     free_workers: int
     stuck: int
-    suspended: tuple[str, ...] = ()
 
 
 class Core:
@@ -131,8 +126,11 @@ class Core:
     def view(self) -> CoreView:
         """Return what `health()` shows."""
         held = self._held
-        suspended = tuple(self._race.slots.schedules.failing)
-        return CoreView(held.live_count(), held.free_workers(), held.stuck_count(), suspended)
+        return CoreView(held.live_count(), held.free_workers(), held.stuck_count())
+
+    def suspended(self) -> tuple[str, ...]:
+        """Return the jobs whose schedules fail."""
+        return tuple(self._race.slots.schedules.failing)
 
     def handle(self, message: Input, now: Now) -> list[Action]:
         """Take one input; return what to do about it, in order."""
@@ -154,7 +152,7 @@ class Core:
         Whether it is called makes no difference but of time.
         """
         self._race.slots.schedules.look_ahead(now)
-        self._tell_troubles()
+        self._out.extend(self._race.slots.schedules.take_notes())
         actions = self._out[:]
         self._out.clear()
         return actions
@@ -261,7 +259,7 @@ class Core:
             self._calls.list_jobs(sorted(self._attempts.bereft))
             self._race.answers.handed_over(self._attempts.handed_over, now.mono)
             self._race.slots.collect(now, self._blame())
-            self._tell_troubles()
+            self._out.extend(self._race.slots.schedules.take_notes())
             self._race.plan(now)
         self._attempts.bereft.clear()
         self._attempts.handed_over.clear()
@@ -276,8 +274,3 @@ class Core:
         if self._calls.outage.on:
             return UNREACHABLE
         return "not claimed in time" if self._held.free_workers() else "no free worker"
-
-    def _tell_troubles(self) -> None:
-        troubles = self._race.slots.schedules.troubles
-        self._out.extend(Note("schedule", key, error) for key, error in troubles)
-        troubles.clear()

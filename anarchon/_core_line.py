@@ -43,6 +43,11 @@ class Line:
         """Offer the job's slot no longer."""
         self.waiting.pop(job.spec.name, None)
 
+    def drop(self, job: JobSlots) -> None:
+        """Have the job without a pending slot."""
+        job.pending = None
+        self.leave(job)
+
     def stand_aside(self, job: JobSlots, pending: Pending, mono: float) -> None:
         """Offer a slot that the store found early at this instant, not before."""
         pending.not_before = mono

@@ -11,7 +11,7 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ._messages import NotYet
+from ._messages import Note, NotYet
 from ._texts import clean, said
 from ._values import RunKey
 
@@ -116,6 +116,12 @@ class Schedules:
             job = self._ahead.popleft()
             if job.next_ms is not None:
                 self.following(job, job.next_ms, now)
+
+    def take_notes(self) -> list[Note]:
+        """Return what is to be told, once."""
+        notes = [Note("schedule", key, text) for key, text in self.troubles]
+        self.troubles.clear()
+        return notes
 
     def is_suspended(self, name: str) -> bool:
         """Say whether a job waits for its schedule to work again."""

@@ -14,11 +14,11 @@ between a tick and its claims, however many jobs are due.
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING
 
+from ._core_due import NextSlots
 from ._core_jobs import JobSlots, Pending
-from ._core_line import SPARE, Line
+from ._core_line import Line
 from ._core_missed import UNREACHABLE, Misses
 from ._core_schedules import Schedules
 from ._values import RunKey
@@ -54,8 +54,7 @@ class Slots:
         self._rng = rng
         self._late_ms = late_ms
         self._recover = recover
-        self._next: list[tuple[int, int, JobSlots]] = []  # a heap: when the next slot is due
-        self._pushed = 0  # breaks ties in the heap, so that jobs are never compared
+        self._next = NextSlots()
         self._last_wall_ms: int | None = None
         self.jobs: dict[str, JobSlots] = {}
         self.line = Line()
@@ -82,7 +81,7 @@ class Slots:
         job = self.jobs.pop(name, None)
         if job is None:
             return False
-        self._forget_pending(job)
+        self.line.drop(job)
         job.next_ms = None
         self.schedules.forget(name)
         self.missed.remove(name)
@@ -102,7 +101,7 @@ class Slots:
         job = self.jobs.get(key.job)
         if job is None or job.pending is None or job.pending.key != key:
             return False
-        self._forget_pending(job)
+        self.line.drop(job)
         return True
 
     def pending(self, key: RunKey) -> Pending | None:
@@ -129,10 +128,8 @@ class Slots:
         while (job := self.schedules.next_trial(now)) is not None:
             self._ask_again(job, now)
         self.line.collect(now.mono)
-        while self._next and self._next[0][0] <= now.wall_ms:
-            due_ms, _, job = heapq.heappop(self._next)
-            if self._is_next(job, due_ms):
-                self._due(job, due_ms, now, blame)
+        while (due := self._next.pop_due(now.wall_ms)) is not None:
+            self._due(due[1], due[0], now, blame)
         self.missed.collect(now)
 
     def schedule_answered(self, later: Later, now: Now) -> None:
@@ -160,12 +157,8 @@ class Slots:
 
     def wakeups(self, now: Now) -> Iterator[float]:
         """Yield every monotonic instant at which something here falls due."""
-        while self._next:
-            due_ms, _, job = self._next[0]
-            if self._is_next(job, due_ms):
-                yield now.mono + (due_ms - now.wall_ms) / 1000
-                break
-            heapq.heappop(self._next)
+        if (first := self._next.first()) is not None:
+            yield now.mono + (first[0] - now.wall_ms) / 1000
         yield from self.schedules.wakeups()
         yield from self.missed.wakeups(now)
         yield from self.line.wakeups()
@@ -200,8 +193,8 @@ class Slots:
             following = self.schedules.next_after(job, now.wall_ms, now)
         if missed is not None:
             self.missed.add(job.spec.name, *missed, slot_ms, blame)
-        self._forget_pending(job)
-        self._push(job, following)
+        self.line.drop(job)
+        self._plan(job, following)
         late_ms = now.wall_ms - slot_ms
         if late_ms <= self._late_ms:
             self._set_pending(job, slot_ms, "scheduled")
@@ -209,10 +202,6 @@ class Slots:
             self._set_pending(job, slot_ms, "catch-up")
         elif following is not None:
             self.missed.add(job.spec.name, slot_ms, slot_ms, following, "too late")
-
-    def _forget_pending(self, job: JobSlots) -> None:
-        job.pending = None
-        self.line.leave(job)
 
     def _ask_again(self, job: JobSlots, now: Now) -> None:
         known_ms = job.next_ms  # it stays, whatever the schedule says now
@@ -225,30 +214,20 @@ class Slots:
             self.schedules.following(job, known_ms, now)
 
     def _plan_from(self, job: JobSlots, now: Now) -> None:
-        following = self.schedules.next_after(job, now.wall_ms, now)
-        self._push(job, following)
+        self._plan(job, self.schedules.next_after(job, now.wall_ms, now))
 
-    def _push(self, job: JobSlots, due_ms: int | None) -> None:
-        if due_ms == job.next_ms:
-            return  # it is there already
-        job.next_ms = due_ms
-        if due_ms is not None:
+    def _plan(self, job: JobSlots, due_ms: int | None) -> None:
+        if due_ms is None:
+            job.next_ms = None
+        elif due_ms != job.next_ms:
+            self._next.push(job, due_ms, jobs=len(self.jobs))
             self.schedules.will_ask(job)
-            self._pushed += 1
-            heapq.heappush(self._next, (due_ms, self._pushed, job))
-            if len(self._next) > 2 * len(self.jobs) + SPARE:
-                self._next = [e for e in self._next if self._is_next(e[2], e[0])]
-                heapq.heapify(self._next)
-
-    def _is_next(self, job: JobSlots, due_ms: int) -> bool:
-        """Whether an entry of the heap still says when this job is due."""
-        return self.jobs.get(job.spec.name) is job and job.next_ms == due_ms
 
     def _stepped_back(self, now: Now) -> None:
         """Compute every slot anew: one found while the clock was ahead lies in the future."""
         for job in self.jobs.values():
             if job.pending is not None and job.pending.key.slot_ms > now.wall_ms:
-                self._forget_pending(job)
+                self.line.drop(job)
             if not self.schedules.is_suspended(job.spec.name):
                 self._plan_from(job, now)
                 if self._recover:  # it may have been passed over while the clock was ahead

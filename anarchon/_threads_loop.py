@@ -131,6 +131,7 @@ class Loop:
         self._core = Core(settings, rng)
         self._store_clock = StoreClock(settings, steady=True)
         self._view = CoreView(0, settings.workers, 0)
+        self._suspended: tuple[str, ...] = ()
         self._wakeup: float | None = None
         self._due = 0.0  # when what is being done now was due
         self.changes: Backlog[Add | Remove] = Backlog(partial(inbox.put, Changes()))
@@ -176,7 +177,7 @@ class Loop:
             running=view.running,
             free_workers=view.free_workers,
             stuck=view.stuck,
-            suspended=view.suspended,
+            suspended=self._suspended,
             heartbeat_late=late,
             last_contact=self._last_contact,
             clock_offset=self._store_clock.offset,
@@ -277,7 +278,7 @@ class Loop:
                 self._log_error(f"the scheduler couldn't do a {type(action).__name__}", error)
         # Asked for the instant just handled: what falls due while we are busy is still ahead.
         self._wakeup = self._core.next_wakeup(now)
-        self._view = self._core.view()
+        self._view, self._suspended = self._core.view(), self._core.suspended()
         if not self._view.running:
             self._late, self._late_told = 0.0, False
 

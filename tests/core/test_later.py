@@ -138,18 +138,18 @@ def test_an_answer_that_comes_too_late_waits_for_the_trial():
 def test_who_fails_is_shown_until_it_works():
     slow = Slow(60, 90)
     story = story_of(slow, Once(1000))
-    assert story.core.view().suspended == ()
+    assert story.core.suspended() == ()
     hear(story, slow.answer()._replace(answer=ValueError("bad")))
-    assert story.core.view().suspended == ("j0",)
+    assert story.core.suspended() == ("j0",)
     story.go(60.5)  # its trial waits for an answer
-    assert story.core.view().suspended == ("j0",)
+    assert story.core.suspended() == ("j0",)
     assert len(slow.asked) == 2
     hear(story, slow.answer())
-    assert story.core.view().suspended == ()
+    assert story.core.suspended() == ()
     assert troubles(story) == ["ValueError: bad", ""]
     hear(story, slow.answer()._replace(answer=ValueError("worse")))
     story.core.remove("j0")
-    assert story.core.view().suspended == ()
+    assert story.core.suspended() == ()
 
 
 def test_an_error_that_comes_later_is_an_error():
