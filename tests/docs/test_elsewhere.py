@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import islice, pairwise
+from zoneinfo import ZoneInfo
 
 import pytest
 from dateutil.rrule import WEEKLY, rrule, rrulestr
@@ -11,6 +12,7 @@ from dateutil.rrule import WEEKLY, rrule, rrulestr
 from anarchon import ConfigurationError, Cron, Every, RRule, either
 from tests.docs.pages import coded, rows, text_of
 
+CITIES = ("Berlin", "Athens")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -49,6 +51,38 @@ def test_positions_count_in_the_whole_first_week():
 def test_the_text_of_an_rrule_object_is_a_recurrence():
     rule = rrule(WEEKLY, interval=2, dtstart=datetime(2026, 1, 5, 9))  # noqa: DTZ001 - local
     assert ours(RRule(str(rule)), 20) == theirs(str(rule), 20)
+
+
+def test_the_text_of_an_rrule_object_has_no_zone_and_a_start_of_its_own():
+    aware = rrule(WEEKLY, dtstart=datetime(2026, 1, 5, 9, tzinfo=ZoneInfo("Europe/Berlin")))
+    [slot] = ours(RRule(str(aware), timezone="Europe/Berlin"), 1)
+    assert (slot.day, slot.hour) == (5, 8)
+    assert RRule(str(aware)).timezone == "UTC"
+    before = datetime.now().replace(microsecond=0)  # noqa: DTZ005 - as dateutil does
+    begun = RRule(str(rrule(WEEKLY))).text.partition("\n")[0]
+    assert f"DTSTART:{before:%Y%m%dT%H%M%S}" <= begun
+
+
+@pytest.mark.parametrize("method", ["between", "except_on"])
+def test_zones_of_what_is_combined(method):
+    """No zone, one zone and none, two zones: as the page says."""
+    alone, berlin, athens = Every("1h"), *(Cron("0 * * * *", f"Europe/{c}") for c in CITIES)
+
+    def start(schedule):
+        if method == "between":
+            return ours(schedule.between("2026-07-02T00:00"), 1)[0]
+        # The slots after a day that is left out; all of these have one each hour.
+        before = datetime(2026, 7, 1, 12, tzinfo=UTC)
+        return ours(schedule.except_on(["2026-07-01"]), 1, before)[0]
+
+    assert start(either(alone, berlin)) == start(berlin) == datetime(2026, 7, 1, 22, tzinfo=UTC)
+    with pytest.raises(ConfigurationError, match="between" if method == "between" else "timezone="):
+        start(either(berlin, athens))
+    if method == "between":
+        with pytest.raises(ConfigurationError, match="offset"):
+            start(alone)
+    else:
+        assert start(alone) == datetime(2026, 7, 2, tzinfo=UTC)
 
 
 def test_ninety_minutes_from_ten_past_midnight():
