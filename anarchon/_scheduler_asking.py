@@ -172,6 +172,7 @@ def _check_name(name: object) -> None:
 
 
 def _check_status(status: object) -> None:
+    check_askable(status, "status")
     known = get_args(Status)
     if status is not None and not (isinstance(status, str) and status in known):
         raise ConfigurationError(
