@@ -9,7 +9,6 @@ from ._durations import check_askable, duration_text, parse_ms, shown
 from ._messages import (
     Settings,
 )
-from ._schedules_wall import load_zone
 from ._values import (
     Limits,
 )
@@ -92,6 +91,8 @@ def check_options(backend: object, **raw: Any) -> Options:
             " version doesn't have; leave it at None"
         )
     if raw["timezone"] is not None:
+        from ._schedules_wall import load_zone
+
         load_zone(raw["timezone"])
     lease_ms = parse_ms(raw["lease"], what="lease", minimum_ms=LEAST_LEASE_MS)
     return Options(

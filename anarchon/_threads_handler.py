@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from types import AsyncGeneratorType, GeneratorType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from ._messages import (
     Ended,
@@ -111,7 +111,7 @@ def _is_a(value: object, kind: type[T]) -> TypeGuard[T]:
     return issubclass(type(value), kind)
 
 
-def _never_began(generator: GeneratorType[object, object, object]) -> bool:
+def _never_began(generator: GeneratorType[Any, Any, Any]) -> bool:
     import inspect
 
     return inspect.getgeneratorstate(generator) == inspect.GEN_CREATED

@@ -60,7 +60,7 @@ class Worker:
         self.attempt: Attempt | None = None
         self.begun = False
         self.ended: Ended | None = None
-        self.fate = ("the thread of the handler was ended", "")
+        self.fate: tuple[str, str] = ("the thread of the handler was ended", "")
 
     def give(self, attempt: Attempt) -> None:
         """Have an attempt run."""

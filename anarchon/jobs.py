@@ -8,12 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from ._durations import check_askable, parse_ms, shown
 from ._jobs_handlers import check_callable, takes_context
-from ._messages import (
-    JobSpec,
-)
-from ._values import (
-    Terms,
-)
 from .errors import ConfigurationError
 from .schedules import slot_source
 
@@ -22,6 +16,7 @@ if TYPE_CHECKING:
 
     from ._durations import Duration
     from ._jobs_handlers import Handler
+    from ._messages import JobSpec
     from .schedules import Schedule
 
 Overlap: TypeAlias = Literal["skip", "allow"]
@@ -157,6 +152,9 @@ def build_job(
 
 def spec_of(job: Job, *, lease_ms: int, heartbeat_ms: int) -> JobSpec:
     """Return a job in the form of the core, with the lease of its scheduler."""
+    from ._messages import JobSpec
+    from ._values import Terms
+
     terms = Terms(
         lease_ms=lease_ms,
         heartbeat_ms=heartbeat_ms,

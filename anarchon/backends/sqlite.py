@@ -27,7 +27,6 @@ from ._local import LocalBackend
 from ._sqlite_aside import aside
 from ._sqlite_link import GRAVEYARD, connected, in_place
 from ._sqlite_rows import WouldWrite
-from .memory import MemoryRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,6 +140,8 @@ class SqliteBackend(LocalBackend):
             return self._write(operation, deadline - time.monotonic())
 
     def _read_once(self, operation: Operation[T], seconds: float) -> T:
+        from .memory import MemoryRows
+
         deadline = time.monotonic() + seconds
 
         def look(link: Link) -> T:
