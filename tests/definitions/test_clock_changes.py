@@ -110,7 +110,7 @@ def by_counting_minutes(when, fixed: bool, zone: ZoneInfo, begin: datetime, end:
     return sorted(slot for slot in slots if slot > begin)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(expressions(), st.sampled_from(CHANGES), st.data())
 def test_changes_of_the_clock_agree_with_counting_minutes(expression, change, data):
     # BR-034, BR-080, BR-082, BR-124
@@ -136,7 +136,7 @@ def test_changes_of_the_clock_agree_with_counting_minutes(expression, change, da
     assert [s for s in [cron.next_after(t)] if s and s <= end] == [s for s in expected if s > t][:1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     expressions(),
     st.sampled_from([*sorted({zone for zone, _ in CHANGES}), "UTC"]),

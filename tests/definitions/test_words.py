@@ -89,7 +89,7 @@ def test_the_words_mean_what_the_expression_means(expression):
     assert words.isprintable()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(expressions())
 def test_words_of_random_expressions(example):
     expression, wall_times, meant_on, _ = example
@@ -102,7 +102,7 @@ def test_words_of_random_expressions(example):
     assert [day for day in some if on(day)] == [day for day in some if meant_on(day)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(number_fields(0, 59), number_fields(0, 59), number_fields(0, 23), number_fields(1970, 2099))
 def test_words_of_random_expressions_with_seconds_and_years(second, minute, hour, year):
     fields = [second, minute, hour]
