@@ -33,7 +33,19 @@ if TYPE_CHECKING:
 PACKAGE = Path(anarchon.__file__).resolve().parent
 CHECKOUT = Path(__file__).resolve().parents[2]
 SEEDS = 100  # so many simulations a mutant may survive before it counts as alive
-CALL = "from tests.sim.mutants import hunt; import sys; print(hunt(sys.argv[1]))"
+CALL = "from tests.sim.mutants import hunt; import sys; print(hunt(sys.argv[1], int(sys.argv[2])))"
+# Where rare ones were noticed lately: their hunts begin there, and go round.
+LATELY = {
+    "no margin": 8,
+    "deadline from the reply, not from the request": 72,
+    "won again without extending the lease": 37,
+    "a claim without an answer is not repeated": 96,
+    "takeover without a witness": 24,
+    "deaths are not counted": 10,
+    "the latest slot is not caught up": 6,
+    "a skip is told of again and again": 19,
+    "what is refused is asked for again at once": 11,
+}
 
 
 def _noisy(*kinds: str) -> Callable[[int], object]:
@@ -63,9 +75,14 @@ HUNTS: dict[str, Callable[[int], object]] = {
 }
 
 
-def hunt(name: str) -> str:
+def seeds_from(first: int) -> list[int]:
+    """Return all seeds in the order of a hunt that begins there."""
+    return [*range(first, SEEDS), *range(first)]
+
+
+def hunt(name: str, first: int = 0) -> str:
     """Run a hunt on the package that is imported; return the seed, the invariant, the text."""
-    for seed in range(SEEDS):
+    for seed in seeds_from(first):
         try:
             HUNTS[name](seed)
         except Violation as violation:
@@ -87,7 +104,7 @@ def verdict(mutant: Mutant) -> tuple[int, str, str]:
         for change in ((mutant.file, mutant.old, mutant.new), *mutant.also):
             _apply(copy, *change)
         done = subprocess.run(
-            [sys.executable, "-c", CALL, mutant.hunt],
+            [sys.executable, "-c", CALL, mutant.hunt, str(LATELY.get(mutant.name, 0))],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": os.pathsep.join((folder, str(CHECKOUT)))},
             capture_output=True,

@@ -8,11 +8,18 @@ from tests.sim.weaknesses import MUTANTS
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_an_invariant_notices(mutant):
-    mutants.unchanged(mutant.hunt, 0)
+    order = mutants.seeds_from(mutants.LATELY.get(mutant.name, 0))
+    mutants.unchanged(mutant.hunt, order[0])
     seed, name, text = mutants.verdict(mutant)
-    for before in range(1, min(seed + 1, mutants.SEEDS)):
+    hunted = order[1 : order.index(seed) + 1] if seed in order else order[1:]
+    for before in hunted:
         mutants.unchanged(mutant.hunt, before)
     assert name in mutant.invariants, text or f"{seed} simulations noticed nothing"
+
+
+def test_hunts_begin_at_mutants_that_there_are():
+    assert set(mutants.LATELY) <= {mutant.name for mutant in MUTANTS}
+    assert sorted(mutants.seeds_from(96)) == mutants.seeds_from(0) == list(range(mutants.SEEDS))
 
 
 def test_there_are_enough_mutants_of_enough_invariants():
