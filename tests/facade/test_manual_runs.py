@@ -9,7 +9,7 @@ import pytest
 
 from anarchon import Busy, JobNotFound, MemoryBackend, NotRunning
 from anarchon.testing import FaultyBackend, ManualClock
-from tests.facade.helpers import Blocked, Door, until
+from tests.facade.helpers import PATIENCE_SECONDS, Blocked, Door, until
 
 
 def test_run_now_returns_the_record(make):
@@ -137,9 +137,10 @@ def test_a_replaced_job_runs_its_new_function(make):
 
 def test_a_stop_ends_the_wait_with_a_record(make):
     scheduler = make()
-    results = []
+    results, begun = [], threading.Event()
 
     def wait_for_abort(ctx):
+        begun.set()
         ctx.signal.wait(20)
         ctx.signal.raise_if_aborted()
 
@@ -147,7 +148,7 @@ def test_a_stop_ends_the_wait_with_a_record(make):
     scheduler.start()
     waiting = threading.Thread(target=lambda: results.append(scheduler.run_now("job")))
     waiting.start()
-    until(lambda: scheduler.health().running == 1)
+    assert begun.wait(PATIENCE_SECONDS)
     scheduler.stop()
     waiting.join(5)
     assert results[0].status == "interrupted"
