@@ -211,3 +211,13 @@ def test_none_is_an_answer_too():
         known.keep("schedule", 5, None)
         assert [known.find("schedule", t) for t in times] == [(None,), (None,)]
     assert known.find("schedule", 6) is None
+
+
+def test_a_stop_forgets_who_waits_and_who_fails():
+    slow, failing = Slow(60), Slow(60)
+    story = story_of(slow, failing)
+    hear(story, failing.answer()._replace(answer=ValueError("bad")))
+    assert story.core.suspended() == ("j1",)
+    story.stop()
+    assert story.core.suspended() == ()
+    assert list(story.core._race.slots.schedules.wakeups()) == []
