@@ -37,11 +37,13 @@ def test_run_is_a_whole_program(spawn, tmp_path):
 def test_a_second_ctrl_c_ends_it_at_once(spawn, whole):
     ways = {
         "run()": ["scheduler.run()"],
-        "with": ["with scheduler:", "    time.sleep(60)"],
+        "with": ["with scheduler:", "    print('inside', flush=True)", "    time.sleep(60)"],
     }
     steps = program("submit_when_running('stubborn')", *ways[whole])
     process = spawn(steps.replace("exit_timeout=1", "exit_timeout=20"))
-    assert process.stdout.readline() == "running\n"
+    # The handler may be called before `start` has returned, where Ctrl-C means another thing.
+    expected = {"run()": ["running\n"], "with": ["inside\n", "running\n"]}[whole]
+    assert sorted(process.stdout.readline() for _ in expected) == expected
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)  # it is stopping
     assert process.poll() is None
@@ -244,7 +246,7 @@ def test_an_idle_scheduler_does_not_swallow_the_signal(spawn):
     assert process.stdout.readline() == "ready\n"
     process.terminate()
     *_, took = finish(process)
-    assert (process.returncode, took < 2) == (-signal.SIGTERM, True)
+    assert (process.returncode, took < 10) == (-signal.SIGTERM, True)  # of 60
 
 
 def test_a_life_that_is_over_when_it_is_asked_to_stop_is_not_waited_for(make, monkeypatch):
