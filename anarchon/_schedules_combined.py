@@ -46,8 +46,7 @@ class Either(Slots):
     @property
     def timezone(self) -> str | None:
         """The zone, if those that have one are in the same; intervals and the like have none."""
-        zones = self.zones
-        return next(iter(zones)) if len(zones) == 1 else None
+        return _only(self.zones)
 
     @property
     def zones(self) -> frozenset[str]:
@@ -102,8 +101,7 @@ class Between(Slots):
     @property
     def timezone(self) -> str | None:
         """The zone of the schedule, if it has one."""
-        zones = self.zones
-        return next(iter(zones)) if len(zones) == 1 else None
+        return _only(self.zones)
 
     @property
     def zones(self) -> frozenset[str]:
@@ -251,6 +249,10 @@ def zones_of(schedule: object) -> frozenset[str]:
     return frozenset(zone for zone in found if type(zone) is str)
 
 
+def _only(zones: frozenset[str]) -> str | None:
+    return next(iter(zones)) if len(zones) == 1 else None
+
+
 def words_of(schedule: object) -> str:
     """Return what a schedule says of itself, as a part of a sentence."""
     if isinstance(schedule, Either):
@@ -261,11 +263,9 @@ def words_of(schedule: object) -> str:
 def _limit_ms(limit: datetime | str | None, schedule: Slots) -> int | None:
     if limit is None:
         return None
-    zones = zones_of(schedule)
-    # A local time can only be read where there is no doubt about the zone.
-    zone = next(iter(zones)) if len(zones) == 1 else None
     try:
-        return one_off_ms(limit, zone)
+        # A local time can only be read where there is no doubt about the zone.
+        return one_off_ms(limit, _only(zones_of(schedule)))
     except ConfigurationError as error:
         text = (
             str(error)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ._messages import (
         SlotSource,
     )
+    from ._schedules_wall import WallSlots
 
 __all__ = ["Cron", "Every", "Once", "RRule", "Schedule", "either", "slot_source"]
 
@@ -78,7 +79,29 @@ class Every(Slots):
         return f"Every({duration_text(self._period_ms)!r})"
 
 
-class Cron(Slots):
+class _InZone(Slots):
+    """The slots of wall times in a time zone."""
+
+    __slots__ = ("_source", "_timezone")
+
+    _source: WallSlots
+    _timezone: str
+
+    @property
+    def timezone(self) -> str:
+        """The key of the zone."""
+        return self._timezone
+
+    def next_after_ms(self, t_ms: int) -> int | None:
+        """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
+        return self._source.next_after_ms(t_ms)
+
+    def latest_ms(self, t_ms: int) -> int | None:
+        """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
+        return self._source.latest_ms(t_ms)
+
+
+class Cron(_InZone):
     """Slots at the wall times that a cron expression names in a time zone.
 
     Where clocks change, a job at fixed times has exactly one slot: at the first instant
@@ -96,7 +119,7 @@ class Cron(Slots):
             that name was found.
     """
 
-    __slots__ = ("_expression", "_source", "_timezone")
+    __slots__ = ("_expression",)
 
     def __init__(self, expression: str, timezone: str = "UTC") -> None:
         from ._schedules_cron import parse
@@ -113,19 +136,6 @@ class Cron(Slots):
     def expression(self) -> str:
         """The expression, with single blanks between the fields."""
         return self._expression
-
-    @property
-    def timezone(self) -> str:
-        """The key of the zone."""
-        return self._timezone
-
-    def next_after_ms(self, t_ms: int) -> int | None:
-        """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
-        return self._source.next_after_ms(t_ms)
-
-    def latest_ms(self, t_ms: int) -> int | None:
-        """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
-        return self._source.latest_ms(t_ms)
 
     def describe(self) -> str:
         """Return the expression in English, with the zone unless it is UTC.
@@ -195,7 +205,7 @@ class Once(Slots):
         return f"Once({self._text('milliseconds')!r})"
 
 
-class RRule(Slots):
+class RRule(_InZone):
     """Slots at the wall times that an RFC 5545 recurrence names in a time zone.
 
     Where clocks change, a rule has exactly one slot: at the first instant after a gap that
@@ -214,7 +224,7 @@ class RRule(Slots):
             name was found.
     """
 
-    __slots__ = ("_lines", "_source", "_timezone")
+    __slots__ = ("_lines",)
 
     def __init__(self, text: str, timezone: str | None = None) -> None:
         from ._schedules_rrule import parse
@@ -242,19 +252,6 @@ class RRule(Slots):
     def text(self) -> str:
         """The lines, unfolded and in capitals."""
         return "\n".join(self._lines)
-
-    @property
-    def timezone(self) -> str:
-        """The key of the zone."""
-        return self._timezone
-
-    def next_after_ms(self, t_ms: int) -> int | None:
-        """Return the least slot greater than `t_ms`, in milliseconds since 1970 UTC."""
-        return self._source.next_after_ms(t_ms)
-
-    def latest_ms(self, t_ms: int) -> int | None:
-        """Return the greatest slot at or before `t_ms`, in milliseconds since 1970 UTC."""
-        return self._source.latest_ms(t_ms)
 
     def describe(self) -> str:
         """Return the rule as it is written, and the time and the zone it counts from."""
