@@ -1,0 +1,261 @@
+"""What every server is made of: a folder, a free port, a process, and its end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+START_SECONDS = 20.0
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.005
+# Below the ports that the kernel gives to clients: a client that keeps connecting to a server
+# that is down could otherwise be given the server's own port, and would talk to itself.
+PORTS = range(10_000, 22_000)
+PORT_TRIES = 50
+
+_lock = threading.Lock()
+_numbers = itertools.count(1)
+_sources = random.SystemRandom()  # what seeds `random` would give all workers the same ports
+
+
+class ServerError(Exception):
+    """A server did not start, or ended when it should not; the text has its log."""
+
+
+class Missing(ServerError):
+    """The programs of a server are not installed."""
+
+
+class Reaper:
+    """Tells `reaper.py` what to end; one for each process that starts servers."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        script = Path(__file__).with_name("reaper.py")
+        # In a session of its own, so that a kill of our process group leaves it alone.
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(script), str(self.owner)],
+            stdin=subprocess.PIPE,
+            cwd="/",
+            start_new_session=True,
+        )
+        self.folder = Path(tempfile.mkdtemp(prefix="anarchon-"))
+        self.folder.chmod(0o755)  # PostgreSQL runs as somebody else when we are root
+        self.tell("folder", self.folder)
+
+    def tell(self, word: str, value: object) -> None:
+        # One write of one line, so threads can't mix theirs.
+        os.write(self._process.stdin.fileno(), f"{word} {value}\n".encode())
+
+    def close(self) -> None:
+        """End every server that is left and remove the folders."""
+        if self.owner == os.getpid():
+            self._process.stdin.close()
+            self._process.wait()
+
+
+_reaper: Reaper | None = None
+
+
+def reaper() -> Reaper:
+    """Return the reaper of this process, started when it is first needed."""
+    global _reaper
+    with _lock:
+        if _reaper is None or _reaper.owner != os.getpid():
+            _reaper = Reaper()
+            atexit.register(_reaper.close)
+        return _reaper
+
+
+def new_folder(name: str) -> Path:
+    """Make a folder that is gone with this process."""
+    folder = reaper().folder / f"{name}-{next(_numbers)}"
+    folder.mkdir()
+    return folder
+
+
+def free_port(*, beside: int = 0) -> int:
+    """Find a port that nobody listens on now; with `beside`, port + beside is free as well."""
+    for _ in range(PORT_TRIES):
+        port = _sources.choice(PORTS)
+        if all(_is_free(number) for number in {port, port + beside}):
+            return port
+    raise ServerError("found no free port")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def wait_until(condition, seconds: float, what: str) -> None:
+    """Ask again and again, for what gives no signal: another process's state."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ServerError(f"waited {seconds} s: {what}")
+        time.sleep(POLL_SECONDS)
+
+
+class Server:
+    """One server: `start`, `kill`, `stop` and `restart` keep its port and its folder.
+
+    A subclass gives `command` and `answers`, and may change `environment` and `user`. Calls are
+    for one thread at a time. Used in a `with` statement, it is started and, at the end, deleted.
+    """
+
+    host = "127.0.0.1"
+    stop_signal = signal.SIGTERM
+    extra_port = 0  # a second port that the server opens, as a distance from the first
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.folder = new_folder(name)
+        self.port = free_port(beside=self.extra_port)
+        self.log_path = self.folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port_is_known = False
+
+    def command(self) -> list[str]:
+        """Return the program and its arguments; it must stay in the foreground."""
+        raise NotImplementedError
+
+    def answers(self) -> bool:
+        """Say whether the process that was started serves now."""
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+    def user(self) -> dict[str, object]:
+        """Return the arguments of `subprocess` that say who runs it."""
+        return {}
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self.delete()
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise ServerError(f"{self.name} is not running")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        """Return everything that all its processes wrote."""
+        if not self.log_path.exists():
+            return ""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def start(self) -> None:
+        """Start the process and return when it serves.
+
+        Somebody may take the port between our look and the server's: then another port is
+        taken, but only before the first start was done, for afterwards the port is known.
+        """
+        if self.is_running:
+            raise ServerError(f"{self.name} runs already")
+        for _ in range(PORT_TRIES):
+            self._spawn()
+            if self._wait_for_answer():
+                self._port_is_known = True
+                return
+            self._forget()
+            if self._port_is_known or "ddress already in use" not in self.log:
+                raise ServerError(f"{self.name} ended while starting:\n{self.log}")
+            self.log_path.unlink()
+            self.port = free_port(beside=self.extra_port)
+
+    def kill(self) -> None:
+        """End it with SIGKILL, as a crash does, and wait."""
+        self._end(signal.SIGKILL)
+
+    def stop(self, number: signal.Signals | None = None) -> None:
+        """End it politely and wait; harmless when it has ended."""
+        self._end(number or self.stop_signal)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def freeze(self) -> None:
+        """Stop it with SIGSTOP: connections stay open and nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def delete(self) -> None:
+        """Kill it and remove its folder."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _spawn(self) -> None:
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=self.environment(),
+                start_new_session=True,  # a Ctrl-C at the terminal is for the tests
+                **self.user(),
+            )
+        reaper().tell("watch", self._process.pid)
+
+    def _wait_for_answer(self) -> bool:
+        """Return whether it serves; False when it ended instead."""
+        deadline = time.monotonic() + START_SECONDS
+        while self._process.poll() is None:
+            if self.answers():
+                return True
+            if time.monotonic() > deadline:
+                self.kill()
+                raise ServerError(f"{self.name} does not answer:\n{self.log}")
+            time.sleep(POLL_SECONDS)
+        return False
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+            self._process.send_signal(signal.SIGCONT)
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise ServerError(f"{self.name} did not end:\n{self.log}") from None
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        reaper().tell("forget", self._process.pid)
+        self._process = None
