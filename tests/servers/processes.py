@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import itertools
 import os
 import random
@@ -66,17 +67,17 @@ class Reaper:
             self._process.wait()
 
 
-_reaper: Reaper | None = None
+@functools.cache
+def _reaper_of(pid: int) -> Reaper:
+    made = Reaper()
+    atexit.register(made.close)
+    return made
 
 
 def reaper() -> Reaper:
-    """Return the reaper of this process, started when it is first needed."""
-    global _reaper
+    """Return the reaper of this process, started when it is first needed; a fork has its own."""
     with _lock:
-        if _reaper is None or _reaper.owner != os.getpid():
-            _reaper = Reaper()
-            atexit.register(_reaper.close)
-        return _reaper
+        return _reaper_of(os.getpid())
 
 
 def new_folder(name: str) -> Path:

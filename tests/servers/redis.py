@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.servers.processes import Missing, Server, ServerError, new_folder
+from tests.servers.processes import Missing, Server, ServerError
 from tests.servers.resp import Client, ReplyError
 
 # The version that a variant must say of itself. The first two come in wheels, and are the only
@@ -149,9 +149,10 @@ class RedisServer(Server):
 
     def answers(self) -> bool:
         try:
+            self.ask("PING")  # INFO is answered even while it loads what it kept
             info = self.info("server")
         except (OSError, ReplyError):
-            return False  # not yet there, or still loading what it kept
+            return False
         if int(info["process_id"]) != self.pid:
             raise ServerError(f"somebody else answers at {self.socket_path}")
         version = info.get("valkey_version") or info["redis_version"]
@@ -167,11 +168,12 @@ def quoted_values(value: object) -> str:
 def certificate(folder: Path) -> tuple[Path, Path]:
     """Make a certificate for loopback that signs itself; return it and its key."""
     cert, key = folder / "cert.pem", folder / "key.pem"
+    asked = (
+        "req -x509 -nodes -days 2 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 "
+        "-subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1"
+    )
     subprocess.run(
-        ["openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-        + ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-        + ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-        + ["-out", str(cert), "-keyout", str(key)],
+        ["openssl", *asked.split(), "-out", str(cert), "-keyout", str(key)],
         check=True,
         capture_output=True,
     )
