@@ -53,7 +53,7 @@ class Reaper:
             start_new_session=True,
         )
         self.folder = Path(tempfile.mkdtemp(prefix="anarchon-"))
-        self.folder.chmod(0o755)  # PostgreSQL runs as somebody else when we are root
+        self.folder.chmod(0o755)
         self.tell("folder", self.folder)
 
     def tell(self, word: str, value: object) -> None:
@@ -84,6 +84,7 @@ def new_folder(name: str) -> Path:
     """Make a folder that is gone with this process."""
     folder = reaper().folder / f"{name}-{next(_numbers)}"
     folder.mkdir()
+    folder.chmod(0o755)  # whatever the umask is: PostgreSQL runs as somebody else
     return folder
 
 
