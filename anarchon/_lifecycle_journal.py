@@ -139,6 +139,8 @@ class Journal:
             return lines.scheduler_started(instance_id, jobs, store, tzdata_version())
 
         self.say(line)
+        for finding in info.findings:
+            self.say(lines.store_finding(finding))
 
     def store_down(self, error: BaseException) -> None:
         """Tell that an outage has begun; nothing while one goes on."""

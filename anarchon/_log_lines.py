@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Note,
     )
     from ._values import (
+        Finding,
         Run,
         RunEvent,
         RunKey,
@@ -172,6 +173,12 @@ def scheduler_started(instance_id: str, jobs: int, store: str, tzdata: str) -> L
     what = f"{counted(jobs, 'job')}, store {store}, tzdata {tzdata}"
     text = f"scheduler started on {instance_id} ({what})"
     return Line(logging.INFO, printable(text))
+
+
+def store_finding(finding: Finding) -> Line:
+    """Return the warning about a server whose settings may cost runs."""
+    text = f"store: {finding.text} (silence={finding.name!r})"
+    return Line(logging.WARNING, printable(text))
 
 
 def scheduler_stopped(instance_id: str, seconds: float, *, in_time: bool) -> Line:

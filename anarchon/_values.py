@@ -116,13 +116,24 @@ class Limits(NamedTuple):
     call: float = 4.0  # everything else
 
 
+class Finding(NamedTuple):
+    """Something about a server that may cost runs: its name, and what it is and the fix."""
+
+    name: str
+    text: str
+
+
 class ServerInfo(NamedTuple):
-    """What `open` found. `steady`: the clock that judges leases can't step."""
+    """What `open` found. `steady`: the clock that judges leases can't step.
+
+    Each of the `findings` is told once, as a warning, when the scheduler has started.
+    """
 
     store: str
     version: str
     store_ms: int
     steady: bool
+    findings: tuple[Finding, ...] = ()
 
 
 class Terms(NamedTuple):

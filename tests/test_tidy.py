@@ -50,7 +50,7 @@ PURE_IMPORTS = {
 # The only modules that make threads.
 THREAD_MAKERS = {
     "_demo_instance.py",  # watches the pipe from its parent
-    "_sqlite_aside.py",  # calls that Ctrl-C must not cut in two
+    "_aside.py",  # calls that Ctrl-C must not cut in two
     "_lifecycle_thread.py",  # a start in the background, and the one that leads a running scheduler
     "_lifecycle_outlet.py",  # listeners and log lines
     "_threads.py",

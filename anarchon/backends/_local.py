@@ -15,13 +15,12 @@ from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from .._durations import shown
 from .._values import Limits
-from ..errors import BackendUnavailable, ConfigurationError
+from ..errors import BackendUnavailable
 from . import _operations as operations
 from . import _rules_end as ends
 from ._rules import Moment
-from ._storable import is_text
+from ._storable import check_checkpoint, check_job, check_manual, checked_namespace
 from .base import LeaseBackend
 
 if TYPE_CHECKING:
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
     from ._rows import Rows
 
 T = TypeVar("T")
-CHECKPOINT_BYTES = 64 * 1024
-LONGEST_NAMESPACE = 200
 
 
 class Clock(Protocol):
@@ -90,7 +87,7 @@ class Storage(LeaseBackend):
     _boot = ""
 
     def __init__(self, namespace: str) -> None:
-        self.namespace = _checked(namespace)
+        self.namespace = checked_namespace(namespace)
         self._time = HostClock()
         self._limits = Limits()
         self._users = 0
@@ -161,20 +158,6 @@ class Storage(LeaseBackend):
             )
 
 
-def _checked(namespace: object) -> str:
-    if (
-        isinstance(namespace, str)
-        and 0 < len(namespace) <= LONGEST_NAMESPACE
-        and namespace.isprintable()
-        and namespace == namespace.strip()
-    ):
-        return namespace
-    raise ConfigurationError(
-        f"The namespace {shown(namespace)} is no name: give 1 to {LONGEST_NAMESPACE} printable "
-        "characters without blanks around them, such as the service's name."
-    )
-
-
 class LocalBackend(Storage):
     """Every operation of the run store, on one machine."""
 
@@ -210,8 +193,7 @@ class LocalBackend(Storage):
 
     def record_manual(self, results: Sequence[Result], *, owner: Owner, lease_ms: int) -> Settled:
         """Insert manual runs as running; see `ClaimBackend.record_manual`."""
-        if not all(result.key.manual for result in results):
-            raise ConfigurationError("A manual run needs a token of its own in `RunKey.manual`.")
+        check_manual(results)
         return self._settle(
             results,
             owner,
@@ -253,11 +235,7 @@ class LocalBackend(Storage):
     def save(self, lease: Lease, *, owner: Owner, value: str) -> bool:
         """Keep a checkpoint of at most 64 KiB; see `LeaseBackend.save`."""
         self._check_open()
-        if not is_text(value) or len(value.encode()) > CHECKPOINT_BYTES:
-            raise ConfigurationError(
-                f"A checkpoint is text of at most {CHECKPOINT_BYTES} bytes; save less of it, or "
-                "where to find it."
-            )
+        check_checkpoint(value)
         return self._write(
             lambda rows, now: operations.save(rows, now, lease, owner, value), self._limits.call
         )
@@ -282,8 +260,7 @@ class LocalBackend(Storage):
 
     def pause(self, job: str | None, *, duration_ms: int | None) -> None:
         """Stop starts; see `ClaimBackend.pause`."""
-        if job is not None and not is_text(job):
-            raise ConfigurationError(f"The job {shown(job)} is no name that a store can hold.")
+        check_job(job)
         self._write_once(
             lambda rows, now: operations.pause(rows, now, job, duration_ms), self._limits.call
         )

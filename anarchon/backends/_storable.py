@@ -23,6 +23,44 @@ if TYPE_CHECKING:
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years that datetime knows
 LARGEST = 2**53
 INSTANCE_BYTES = 1024
+LONGEST_NAMESPACE = 200
+CHECKPOINT_BYTES = 64 * 1024
+
+
+def checked_namespace(namespace: object) -> str:
+    """Return a namespace that names a part of any store, or raise `ConfigurationError`."""
+    if (
+        isinstance(namespace, str)
+        and 0 < len(namespace) <= LONGEST_NAMESPACE
+        and namespace.isprintable()
+        and namespace == namespace.strip()
+    ):
+        return namespace
+    raise ConfigurationError(
+        f"The namespace {shown(namespace)} is no name: give 1 to {LONGEST_NAMESPACE} printable "
+        "characters without blanks around them, such as the service's name."
+    )
+
+
+def check_manual(results: Iterable[Result]) -> None:
+    """Raise `ConfigurationError` unless all of these are manual runs."""
+    if not all(result.key.manual for result in results):
+        raise ConfigurationError("A manual run needs a token of its own in `RunKey.manual`.")
+
+
+def check_checkpoint(value: str) -> None:
+    """Raise `ConfigurationError` unless every store can hold this checkpoint."""
+    if not is_text(value) or len(value.encode()) > CHECKPOINT_BYTES:
+        raise ConfigurationError(
+            f"A checkpoint is text of at most {CHECKPOINT_BYTES} bytes; save less of it, or "
+            "where to find it."
+        )
+
+
+def check_job(job: str | None) -> None:
+    """Raise `ConfigurationError` unless this can be the name of a job, or None for every job."""
+    if job is not None and not is_text(job):
+        raise ConfigurationError(f"The job {shown(job)} is no name that a store can hold.")
 
 
 def is_storable(key: RunKey) -> bool:

@@ -23,8 +23,8 @@ from .._durations import shown
 from .._values import ServerInfo
 from ..errors import BackendUnavailable, ConfigurationError, ServerTooOld
 from . import _sqlite_files as files
+from ._aside import aside
 from ._local import LocalBackend
-from ._sqlite_aside import aside
 from ._sqlite_link import GRAVEYARD, connected, in_place
 from ._sqlite_rows import WouldWrite
 

@@ -14,7 +14,7 @@ import pytest
 
 import anarchon
 from anarchon import SqliteBackend
-from anarchon.backends._sqlite_aside import aside
+from anarchon.backends._aside import aside
 from anarchon.backends._sqlite_forks import LONGEST_WAIT, inside
 from tests.facade.helpers import until
 
@@ -182,5 +182,5 @@ def test_where_no_thread_can_be_had_the_call_is_made_here(monkeypatch):
     def none_left(*_):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("anarchon.backends._sqlite_aside.start_new_thread", none_left)
+    monkeypatch.setattr("anarchon.backends._aside.start_new_thread", none_left)
     assert aside(threading.get_ident) == threading.get_ident()
