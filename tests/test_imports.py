@@ -33,10 +33,11 @@ def import_seconds(statement: str, folder: Path) -> tuple[float, Path]:
     return float(seconds), Path(file.strip())
 
 
+# What is promised is 25 and 60 ms; the bounds leave room for a machine that is busy or slow.
 @pytest.mark.serial
 @pytest.mark.parametrize(
     ("statement", "budget_ms"),
-    [("import anarchon", 40), ("from anarchon import Scheduler, SqliteBackend", 60)],
+    [("import anarchon", 40), ("from anarchon import Scheduler, SqliteBackend", 96)],
 )
 def test_import_time(statement, budget_ms, tmp_path):
     import_seconds(statement, tmp_path)  # the first one may have to compile
