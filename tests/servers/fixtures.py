@@ -1,0 +1,94 @@
+"""Fixtures of servers, for every test; nothing starts before a test asks for it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers.processes import Missing
+
+if TYPE_CHECKING:
+    from tests.servers.processes import Server
+
+
+def start_of(variant: str) -> Server:
+    """Make a server of any variant, with no options."""
+    if variant.startswith("postgres"):
+        from tests.servers.postgres import Postgres
+
+        return Postgres(variant)
+    from tests.servers.redis import RedisServer
+
+    return RedisServer(variant)
+
+
+class SharedServers:
+    """One running server of each variant for all tests of this process."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, Server] = {}
+
+    def __call__(self, variant: str) -> Server:
+        """Return the server, started when it isn't running."""
+        if variant not in self._started:
+            self._started[variant] = start_of(variant)
+        server = self._started[variant]
+        if not server.is_running:
+            server.start()
+        return server
+
+    def close(self) -> None:
+        for server in self._started.values():
+            server.delete()
+
+
+@pytest.fixture(scope="session")
+def shared_server():
+    """Give tests the server of a variant, as in `shared_server("redis-8.2")`.
+
+    A test that uses it leaves it as it was, or takes a database, a prefix or users of its own.
+    """
+    servers = SharedServers()
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def own_server():
+    """Let a test start servers that are deleted after it: `own_server(Postgres(durable=True))`."""
+    servers: list[Server] = []
+
+    def start(server):
+        servers.append(server)
+        server.start()
+        return server
+
+    yield start
+    for server in reversed(servers):
+        server.delete()
+
+
+def _skip_what_may_be_missing(missing: Missing) -> None:
+    is_in_ci = os.environ.get("CI") or os.environ.get("ANARCHON_CI")
+    if not (missing.in_wheel or is_in_ci):
+        pytest.skip(str(missing))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    try:
+        return (yield)
+    except Missing as missing:
+        _skip_what_may_be_missing(missing)
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    try:
+        return (yield)
+    except Missing as missing:
+        _skip_what_may_be_missing(missing)
+        raise

@@ -1,0 +1,208 @@
+"""Servers alone: each says its version, keeps what it should, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.servers import postgres, redis
+from tests.servers.postgres import Postgres
+from tests.servers.processes import Missing, ServerError, wait_until
+from tests.servers.redis import RedisServer
+from tests.servers.resp import Client, ReplyError
+
+REDIS = sorted(redis.VERSIONS)
+POSTGRES = sorted(postgres.VERSIONS)
+ODD = "a b'\"\\%@:/é"
+
+
+@pytest.mark.parametrize("variant", REDIS)
+def test_redis_says_its_version_and_is_shared(shared_server, variant):
+    server = shared_server(variant)
+    assert server.version.startswith(redis.VERSIONS[variant])
+    with Client((server.host, server.port)) as client:
+        assert client("PING") == b"PONG"
+    assert shared_server(variant) is server
+
+
+@pytest.mark.parametrize("variant", REDIS)
+def test_redis_keeps_what_was_written_where_it_is_told_to(own_server, variant):
+    server = own_server(RedisServer(variant, persist=True))
+    port = server.port
+    server.ask("SET", "name", "value")
+    server.kill()
+    assert not server.is_running
+    server.start()
+    assert (server.ask("GET", "name"), server.port) == (b"value", port)
+    server.restart()
+    assert server.ask("GET", "name") == b"value"
+
+
+def test_redis_forgets_otherwise(own_server):
+    server = own_server(RedisServer())
+    server.ask("SET", "name", "value")
+    server.restart()
+    assert server.ask("GET", "name") is None
+
+
+@pytest.mark.parametrize("variant", REDIS)
+def test_redis_asks_for_a_password(own_server, variant):
+    server = own_server(RedisServer(variant, password=ODD))
+    with Client((server.host, server.port)) as client:
+        with pytest.raises(ReplyError, match="NOAUTH"):
+            client("GET", "name")
+        assert client("AUTH", ODD) == b"OK"
+        assert client("GET", "name") is None
+
+
+@pytest.mark.parametrize("variant", REDIS)
+def test_redis_knows_users_and_their_rights(own_server, variant):
+    server = own_server(RedisServer(variant, acl=["default off", "app on >secret ~jobs:* +@all"]))
+    with Client((server.host, server.port)) as client:
+        client("AUTH", "app", "secret")
+        assert client("SET", "jobs:name", "value") == b"OK"
+        with pytest.raises(ReplyError, match="NOPERM"):
+            client("SET", "other", "value")
+    assert server.ask("GET", "jobs:name") == b"value"
+
+
+@pytest.mark.parametrize("variant", ["redis-7.0", "valkey-8"])
+def test_redis_speaks_tls(own_server, variant):
+    server = own_server(RedisServer(variant, tls=True))
+    context = ssl.create_default_context(cafile=str(server.cafile))
+    with Client((server.host, server.port), context=context) as client:
+        assert client("PING") == b"PONG"
+
+
+def test_redis_takes_settings_and_logs(own_server):
+    server = own_server(RedisServer(settings={"maxmemory-policy": "volatile-lru"}))
+    assert server.ask("CONFIG", "GET", "maxmemory-policy")[1] == b"volatile-lru"
+    assert f"port={server.port}" in server.log
+    with pytest.raises(ServerError, match="nonsense"):
+        own_server(RedisServer(settings={"nonsense": 1}))
+
+
+@pytest.mark.parametrize("variant", POSTGRES)
+def test_postgres_says_its_version_and_is_shared(shared_server, variant):
+    server = shared_server(variant)
+    assert server.version.startswith(postgres.VERSIONS[variant])
+    assert shared_server(variant) is server
+
+
+@pytest.mark.parametrize("variant", POSTGRES)
+def test_postgres_keeps_what_was_written(own_server, variant):
+    server = own_server(Postgres(variant))
+    port, database = server.port, server.create_database()
+    server.ask("CREATE TABLE t AS SELECT 1 AS a", database=database)
+    server.kill()
+    assert not server.is_running
+    server.start()
+    server.stop(signal.SIGQUIT)
+    server.start()
+    server.restart()
+    assert server.ask("SELECT a FROM t", database=database) == [(1,)]
+    assert server.port == port
+
+
+@pytest.mark.parametrize("variant", POSTGRES)
+def test_postgres_gives_databases_users_and_errors(shared_server, variant):
+    psycopg = pytest.importorskip("psycopg")
+    server = shared_server(variant)
+    database, other = server.create_database(), server.create_database()
+    server.create_role(ODD, ODD)
+    for address in (server.url(database, ODD, ODD), server.conninfo(database, user=ODD)):
+        connection = psycopg.connect(address, password=ODD)
+        assert connection.execute("SELECT current_user::text").fetchall() == [(ODD,)]
+        connection.close()
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(server.conninfo(database, user=ODD, password="wrong"))
+    (error,) = server.errors(database)
+    assert "FATAL" in error
+    assert server.errors(other) == []
+    server.drop_database(database)
+
+
+@pytest.mark.parametrize("variant", POSTGRES)
+def test_postgres_takes_settings_and_counts_statements(own_server, variant):
+    server = own_server(Postgres(variant, durable=True, settings={"work_mem": "5MB"}))
+    assert server.ask("SHOW work_mem") == [("5MB",)]
+    assert server.ask("SHOW fsync") == [("on",)]
+    server.configure(work_mem="6MB")
+    assert server.ask("SHOW work_mem") == [("6MB",)]
+    server.ask("CREATE EXTENSION pg_stat_statements")
+    question = "SELECT sum(calls) FROM pg_stat_statements WHERE query = 'SHOW work_mem'"
+    assert server.ask(question) == [(2,)]
+
+
+def test_a_frozen_server_answers_again(own_server):
+    server = own_server(RedisServer())
+    with Client((server.host, server.port), timeout=0.05) as client:
+        server.freeze()
+        with pytest.raises(TimeoutError):
+            client("PING")
+    server.thaw()
+    assert server.ask("PING") == b"PONG"
+
+
+def test_a_port_that_somebody_took_is_changed():
+    with RedisServer() as first, RedisServer() as second:
+        second.delete()
+        third = RedisServer()
+        third.port = first.port
+        with third:
+            assert third.port != first.port
+            assert third.ask("PING") == b"PONG"
+
+
+def test_what_is_missing_says_so(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(Missing, match="valkey-server is not installed") as caught:
+        RedisServer("valkey-8")
+    assert not caught.value.in_wheel
+
+
+PROGRAM = """
+import os, sys
+sys.path.append(sys.argv[1])
+from tests.servers.postgres import Postgres
+from tests.servers.redis import RedisServer
+servers = [RedisServer(), Postgres()]
+for server in servers:
+    server.start()
+if os.fork() == 0:  # a child that holds every file of its parent open
+    os.close(1)
+    sys.stdin.read()
+    os._exit(0)
+print(servers[0].folder.parent, *(server.pid for server in servers), flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_nothing_is_left_of_tests_that_are_killed():
+    checkout = str(Path(__file__).resolve().parents[2])
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, checkout], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as tests:
+        folder, *pids = tests.stdout.readline().split()
+        for pid in pids:
+            wait_for_the_end(int(pid))
+        folder = Path(folder.decode())
+        wait_until(lambda: not folder.exists(), 10, "the folder is removed")
+        assert tests.wait() == -signal.SIGKILL
+
+
+def wait_for_the_end(pid: int) -> None:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    ended, _, _ = select.select([descriptor], [], [], 10)
+    os.close(descriptor)
+    assert ended, f"process {pid} is left"
