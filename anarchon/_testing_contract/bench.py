@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pytest
 
@@ -18,6 +18,7 @@ from .._values import (
     Terms,
     Wish,
 )
+from .needs import leave_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -271,6 +272,19 @@ class Contract:
 
     lease_ms = 30_000
     """The lease of the tests; for a store with a clock of its own something like 1000."""
+
+    lease_clock: Literal["steady", "may step"] | None = None
+    """Whether the clock that judges leases can step; None: found out by each test, which is
+    then skipped where it says nothing."""
+
+    clock_can_be_set: bool | None = None
+    """Whether `make_clock` returns a clock that can be stepped, and moved by days; None: as
+    above."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Leave out the tests that need another clock."""
+        super().__init_subclass__(**arguments)
+        leave_out(cls)
 
     def make_backend(self, folder: Path) -> ClaimBackend:
         """Return a backend that isn't open, on a store of its own that is empty.

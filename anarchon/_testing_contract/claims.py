@@ -8,6 +8,7 @@ import pytest
 
 from .._values import Closed, Early, Free, Held, Missing, RunKey, Won
 from .bench import Contract, same
+from .needs import needs
 
 if TYPE_CHECKING:
     from .bench import Bench
@@ -201,6 +202,7 @@ class Fences(Contract):
         assert isinstance(answer, Won)
         assert 0 <= answer.fence - bench.start_ms * 1000 < 60_000_000
 
+    @needs(clock_can_be_set=True)
     def test_it_grows_while_the_wall_clock_goes_back(self, bench: Bench) -> None:
         """The job's own last fence counts as well."""
         first = bench.claim(0)

@@ -8,6 +8,7 @@ import pytest
 
 from .._values import Closed, Lost, Recorded, Won
 from .bench import Contract, same
+from .needs import needs
 
 if TYPE_CHECKING:
     from .._values import Run
@@ -139,6 +140,7 @@ class Trims(Contract):
             bench.skip(slot / 1000, -0.1)
         assert len(bench.history()) == 100
 
+    @needs(clock_can_be_set=True)
     def test_records_are_kept_for_thirty_days(self, bench: Bench) -> None:
         """But never fewer than the newest ten of a job."""
         self.ran(bench, range(-30, 0))
@@ -200,6 +202,7 @@ class Trims(Contract):
         assert bench.history()[-1].run_id == "token-020"
         assert isinstance(bench.claim(-2), Won)
 
+    @needs(clock_can_be_set=True)
     def test_a_manual_run_whose_runner_died_is_trimmed(self, bench: Bench) -> None:
         """When it is expired and too old; one that is renewed stays."""
         bench.manual("dead", -100)

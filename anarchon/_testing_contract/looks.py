@@ -8,6 +8,7 @@ import pytest
 
 from .._values import Closed, OpenRun
 from .bench import Contract
+from .needs import needs
 
 if TYPE_CHECKING:
     from .bench import Bench
@@ -85,6 +86,7 @@ class Looks(Contract):
         )
         assert (looked.others, looked.next_end_ms) == (1, None)
 
+    @needs(lease_clock="may step", clock_can_be_set=True)
     def test_one_renewed_after_store_time_is_named(self, bench: Bench) -> None:
         """The store's clock stepped back."""
         if bench.info.steady:

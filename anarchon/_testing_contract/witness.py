@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .._values import Closed, Early, Held, Won
+from .needs import needs
 from .takeovers import TakeoverBase
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 
 
+@needs(lease_clock="may step")
 class Witnesses(TakeoverBase):
     """The witness of a claim that takes a run over, or closes it."""
 
@@ -63,6 +65,7 @@ class Witnesses(TakeoverBase):
             answer = dead.claim(0, by="b", wants=2, beat=1, unseen=unseen_ms)
             assert isinstance(answer, Held)
 
+    @needs(clock_can_be_set=True)
     def test_a_step_forward_takes_no_run_from_a_healthy_owner(self, bench: Bench) -> None:
         """The lease seems ended; the asker's clock knows better."""
         if bench.info.steady:
@@ -76,6 +79,7 @@ class Witnesses(TakeoverBase):
         assert answer.run.left_ms < 0
         assert bench.renew(0)
 
+    @needs(clock_can_be_set=True)
     def test_a_step_forward_closes_no_run_of_a_healthy_owner(self, bench: Bench) -> None:
         """Nor does it read as too old, or blocked by a suspect that is closed at once."""
         if bench.info.steady:
@@ -89,6 +93,7 @@ class Witnesses(TakeoverBase):
         assert bench.finish(0).lease == bench.lease(0)
         assert bench.told() == [(0, 1, "success", None)]
 
+    @needs(clock_can_be_set=True)
     def test_a_step_back_keeps_no_dead_run_alive(self, bench: Bench) -> None:
         """The same beat seen for a whole lease ends it, whatever the store's clock says."""
         if bench.info.steady:
@@ -112,6 +117,7 @@ class Witnesses(TakeoverBase):
         assert isinstance(dead.claims(wish, by="b", pace=pace).answers[0], Won)
 
 
+@needs(lease_clock="steady")
 class SteadyLeases(TakeoverBase):
     """Where lease time can't step, a wall clock that does changes no lease."""
 
@@ -128,6 +134,7 @@ class SteadyLeases(TakeoverBase):
         pace = steady.pace()._replace(expected_ms=0, steady_ms=0)
         assert isinstance(steady.claim(0, by="b", wants=2, beat=0, pace=pace), Won)
 
+    @needs(clock_can_be_set=True)
     @pytest.mark.parametrize("step_ms", [HOUR_MS, -HOUR_MS])
     def test_a_wall_clock_step_ends_no_lease(self, steady: Bench, step_ms: int) -> None:
         """Nor does it prolong one."""
@@ -142,6 +149,7 @@ class SteadyLeases(TakeoverBase):
         taken = steady.claim(0, by="b", wants=2, beat=0, catch_up_ms=catch_up_ms)
         assert isinstance(taken, Won)
 
+    @needs(clock_can_be_set=True)
     def test_a_wall_clock_step_trims_no_manual_run_that_lives(self, steady: Bench) -> None:
         """Its lease is what says that it lives."""
         steady.manual("alive", -100)
@@ -150,6 +158,7 @@ class SteadyLeases(TakeoverBase):
             steady.run_through(slot / 1000)
         assert [run.run_id for run in steady.history() if run.manual] == ["alive"]
 
+    @needs(clock_can_be_set=True)
     def test_slots_follow_the_wall_clock(self, steady: Bench) -> None:
         """A step back makes the next slot early, a step forward makes it due."""
         steady.clock.step(-HOUR_MS)
@@ -159,6 +168,7 @@ class SteadyLeases(TakeoverBase):
         steady.clock.step(2 * HOUR_MS)
         assert isinstance(steady.claim(3600), Won)
 
+    @needs(clock_can_be_set=True)
     def test_age_follows_the_wall_clock(self, steady: Bench) -> None:
         """Too old is a matter of days, not of leases."""
         self.die(steady)

@@ -7,7 +7,14 @@ from anarchon.backends.sqlite import SqliteBackend
 from anarchon.testing import BackendContract, ClaimOnly, FaultyBackend, LeaseBackendContract
 
 
-class TestMemory(LeaseBackendContract):
+class OnAClockMovedByHand:
+    """Leases are judged by a clock that can't step; slots by one that can."""
+
+    lease_clock = "steady"
+    clock_can_be_set = True
+
+
+class TestMemory(OnAClockMovedByHand, LeaseBackendContract):
     def make_backend(self, folder):
         return MemoryBackend()
 
@@ -15,24 +22,27 @@ class TestMemory(LeaseBackendContract):
 class TestMemoryWithAClockThatSteps(LeaseBackendContract):
     """The rules for stores on other machines, whose clock judges leases and may step."""
 
+    lease_clock = "may step"
+    clock_can_be_set = True
+
     def make_backend(self, folder):
         backend = MemoryBackend()
         backend._steady = False
         return backend
 
 
-class TestSqlite(LeaseBackendContract):
+class TestSqlite(OnAClockMovedByHand, LeaseBackendContract):
     def make_backend(self, folder):
         return SqliteBackend(folder / "jobs.db", synchronous="NORMAL")
 
 
-class TestFaulty(LeaseBackendContract):
+class TestFaulty(OnAClockMovedByHand, LeaseBackendContract):
     """Without a fault the wrapper changes nothing."""
 
     def make_backend(self, folder):
         return FaultyBackend(MemoryBackend())
 
 
-class TestClaimOnly(BackendContract):
+class TestClaimOnly(OnAClockMovedByHand, BackendContract):
     def make_backend(self, folder):
         return ClaimOnly(MemoryBackend(), lost_after=30)

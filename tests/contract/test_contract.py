@@ -77,3 +77,27 @@ def test_every_public_name_is_there():
         assert getattr(testing, name).__doc__
     with pytest.raises(AttributeError, match="nothing"):
         _ = testing.nothing
+
+
+def test_what_needs_another_clock_is_not_collected(tmp_path):
+    """A store that says what its clock can do skips nothing."""
+
+    class OnAServer(testing.LeaseBackendContract):
+        lease_clock = "may step"
+        clock_can_be_set = False
+
+    class OnOneMachine(testing.LeaseBackendContract):
+        lease_clock = "steady"
+        clock_can_be_set = True
+
+    def collected(contract):
+        return {name for name in dir(contract) if getattr(contract, name) and "test_" in name[:5]}
+
+    everything = collected(testing.LeaseBackendContract)
+    assert everything - collected(OnOneMachine) >= {"test_floats_cost_no_heartbeat"}
+    assert everything - collected(OnAServer) >= {
+        "test_its_word_is_enough",
+        "test_a_step_forward_takes_no_run_from_a_healthy_owner",
+        "test_records_are_kept_for_thirty_days",
+    }
+    assert collected(OnAServer) | collected(OnOneMachine) > collected(OnAServer)
