@@ -13,7 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from anarchon import Scheduler, SqliteBackend
+from anarchon import Scheduler
+from tests.processes.places import backend_at
 
 CHILD = str(Path(__file__).with_name("child.py"))
 # A deadline of a wait for something that has no bound of its own: long, because the machine
@@ -164,21 +165,23 @@ class Process:
 
 
 class Fleet:
-    """The processes of one test, in a folder with one SQLite file."""
+    """The processes of one test, in a folder; on a SQLite file in it, or on another store."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str | None = None, namespace: str = "test") -> None:
         self.folder = folder
-        self.database = folder / "jobs.db"
+        self.database = url or folder / "jobs.db"
+        self.namespace = namespace
         self.processes: list[Process] = []
         self._news = threading.Condition()  # one for all, so that a test can wait for any of them
         # Never started: it reads the history, as any program beside the service may.
-        self.scheduler = Scheduler(SqliteBackend(self.database, namespace="test"))
+        self.scheduler = Scheduler(backend_at(str(self.database), namespace=namespace))
 
     def start(self, *jobs: dict, program: str = "instance:serve", **options) -> Process:
         """Start a process without waiting for it; `how` goes to `Process`."""
         how = options.pop("how", {})
         name = options.pop("name", f"p{len(self.processes) + 1}")
-        given = {"database": str(self.database), "jobs": jobs, **options}
+        store = {"database": str(self.database), "namespace": self.namespace}
+        given = {**store, "jobs": jobs, **options}
         process = Process(self._news, program, given, self.folder, name, **how)
         self.processes.append(process)
         return process

@@ -16,7 +16,8 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 
-from anarchon import Aborted, Scheduler, SqliteBackend
+from anarchon import Aborted, Scheduler
+from tests.processes.places import backend_at
 
 EVENTS = ("started", "success", "failure", "interrupted", "skipped", "missed", "takeover", "lost")
 STORE_EVENTS = ("store_down", "store_up")
@@ -131,7 +132,7 @@ def make_scheduler(options, backend=None):
     """Return a scheduler with the jobs that the options name; it says what happens."""
     log = options.get("log", "say")
     scheduler = Scheduler(
-        backend or SqliteBackend(options["database"], namespace=options.get("namespace", "test")),
+        backend or backend_at(options["database"], namespace=options.get("namespace", "test")),
         log=talking_logger() if log == "say" else log,
         **{**LEASE, **options.get("scheduler", {})},
     )
