@@ -23,5 +23,6 @@ if __name__ == "__main__":
     faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
     signal.alarm(LONGEST_SECONDS)
     module, _, name = sys.argv[1].partition(":")
-    program = getattr(importlib.import_module(f"tests.processes.{module}"), name)
+    where = f"tests.{module}" if "." in module else f"tests.processes.{module}"
+    program = getattr(importlib.import_module(where), name)
     program(json.loads(sys.argv[2]))
