@@ -10,7 +10,8 @@ operation             head                                        each item
 claim                 owner, instance, wins, tolerance,           job, slot, wants, reason,
                       expected, steady                            beat, unseen, fence seen,
                                                                   lease, heartbeat, budget,
-                                                                  skip overlap, catch-up
+                                                                  skip overlap, catch-up,
+                                                                  manual
 skip                  owner, instance, tolerance                  job, slot, next slot, detail
 finish, release       owner, instance                             a result (below)
 record_manual         owner, instance, lease                      a result
@@ -139,6 +140,7 @@ def _wish(wish: Wish, pace: Pace) -> tuple[Scalar, ...]:
         *asked,
         int(terms.skip_overlap),
         terms.catch_up_ms,
+        wish.key.manual,
     )
 
 
