@@ -99,8 +99,10 @@ class Calm:
         self.tally = Tally(self.world, self.store)
         self.fleet = Fleet(self.world, self.store, self._plan, self.tally)
         self._seconds = seconds
-        grid = Grid(period_ms)
-        self.specs: list[JobSpec] = [job(f"j{i}", grid, settings, budget=budget) for i in range(m)]
+        self._grid = Grid(period_ms)
+        self.specs: list[JobSpec] = [
+            job(f"j{i}", self._grid, settings, budget=budget) for i in range(m)
+        ]
         self.settings = settings
         for host in (hosts or mixed)(self.world, n):
             self.fleet.start(host, settings, self.specs)
@@ -122,6 +124,16 @@ class Calm:
         self.run((ticks + 1) * PERIOD_MS / 1000 - 1.0)
         self.count_from_here()
         return self
+
+    def add(self, m: int) -> None:
+        """Give all instances so many jobs more, from their next slot on."""
+        first = len(self.specs)
+        more = [
+            job(f"j{i}", self._grid, self.settings, catch_up=0.0) for i in range(first, first + m)
+        ]
+        self.specs += more
+        for inst in self.fleet.up():
+            inst.add(*more)
 
     def count_from_here(self) -> None:
         """Forget what was counted up to now."""

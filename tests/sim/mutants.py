@@ -100,7 +100,7 @@ def verdict(mutant: Mutant) -> tuple[int, str, str]:
     """Return the seed at which a mutant was noticed, by which invariant, and the whole text."""
     with tempfile.TemporaryDirectory(prefix="anarchon-mutant-") as folder:
         copy = Path(folder) / "anarchon"
-        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(PACKAGE, copy)
         for change in ((mutant.file, mutant.old, mutant.new), *mutant.also):
             _apply(copy, *change)
         done = subprocess.run(
