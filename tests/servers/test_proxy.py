@@ -180,7 +180,7 @@ def test_black_hole(proxy, connect, echo):
     proxy.passing()
     assert echoed(connect()) == b"hello"
     assert_silent(new)
-    assert echo.seen == ["begin", b"hello", "begin", "begin", b"hello"]
+    assert not {b"lost", "end", "reset"} & set(echo.seen)
 
 
 def test_a_black_hole_swallows_what_is_under_way_and_the_end_of_the_server(proxy, connect, echo):
@@ -268,10 +268,11 @@ def test_exactly_one_reply_is_swallowed_and_its_connection_hangs(proxy, connect,
     lost = proxy.swallow_reply(hang=True)
     one.sendall(b"one")
     assert lost.wait(LIMIT_SECONDS)
-    assert echo.seen[-1] == b"one"
+    assert b"one" in echo.seen
     assert_silent(one)
     one.sendall(b"two")
     assert_silent(one)
+    assert b"two" not in echo.seen
     assert echoed(other) == b"hello"
 
 
