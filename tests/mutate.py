@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.mutations import mutants
+from tests.mutations_of_scripts import mutants_of_script
 
 if TYPE_CHECKING:
     from tests.mutations import Mutant
@@ -143,7 +144,7 @@ class Journal:
 
     def __init__(self, file: Path, source: str, tests: list[str]) -> None:
         RESULTS.mkdir(exist_ok=True)
-        self._path = RESULTS / f"{file.stem}.jsonl"
+        self._path = RESULTS / f"{file.name}.jsonl"
         self._source = digest(source)
         self._tests = digest(*(path.read_text(encoding="utf-8") for path in test_paths(tests)))
 
@@ -233,7 +234,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     file = options.file.resolve()
     source = file.read_text(encoding="utf-8")
-    everyone = mutants(source)
+    everyone = mutants(source) if file.suffix == ".py" else mutants_of_script(source)
     journal = Journal(file, source, options.tests)
     known = journal.known()
     todo = [mutant for mutant in everyone if mutant.name not in known][: options.limit]
