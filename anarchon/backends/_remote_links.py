@@ -17,7 +17,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from .._values import Limits
-from ..errors import BackendUnavailable
+from ..errors import BackendError, BackendUnavailable
 from ._aside import aside
 from ._storable import checked_namespace
 from .base import LeaseBackend
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .._values import ServerInfo
-    from ..errors import BackendError
     from . import _wire as wire
 
 
@@ -161,6 +160,8 @@ class Remote(LeaseBackend, Generic[L]):
             answer = work(link)
             kept = keep and self._gave_back(link)
             return answer
+        except (BackendError, ImportError):
+            raise  # it says already what happened and what to do
         except Exception as error:
             raise self._explained(error) from error
         finally:
