@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.servers.pgbouncer import PgBouncer
+from tests.servers.postgres import Postgres
 from tests.servers.processes import Missing
+from tests.servers.redis import RedisServer
 
 if TYPE_CHECKING:
     from tests.servers.processes import Server
-
-
-def start_of(variant: str) -> Server:
-    """Make a server of any variant, with no options."""
-    if variant.startswith("postgres"):
-        from tests.servers.postgres import Postgres
-
-        return Postgres(variant)
-    from tests.servers.redis import RedisServer
-
-    return RedisServer(variant)
 
 
 class SharedServers:
@@ -33,7 +25,7 @@ class SharedServers:
     def __call__(self, variant: str) -> Server:
         """Return the server, started when it isn't running."""
         if variant not in self._started:
-            self._started[variant] = start_of(variant)
+            self._started[variant] = self._make(variant)
         server = self._started[variant]
         if not server.is_running:
             server.start()
@@ -43,11 +35,17 @@ class SharedServers:
         for server in self._started.values():
             server.delete()
 
+    def _make(self, variant: str) -> Server:
+        if variant == "pgbouncer-15":
+            return PgBouncer(self("postgres-15"))
+        return Postgres(variant) if variant.startswith("postgres") else RedisServer(variant)
+
 
 @pytest.fixture(scope="session")
 def shared_server():
     """Give tests the server of a variant, as in `shared_server("redis-8.2")`.
 
+    Variants are those of `redis.py` and `postgres.py`, and "pgbouncer-15".
     A test that uses it leaves it as it was, or takes a database, a prefix or users of its own.
     """
     servers = SharedServers()
@@ -57,8 +55,8 @@ def shared_server():
 
 @pytest.fixture
 def own_server():
-    """Let a test start servers that are deleted after it: `own_server(Postgres(durable=True))`."""
-    servers: list[Server] = []
+    """Let a test start servers, or groups, that are deleted after it: `own_server(Postgres())`."""
+    servers = []
 
     def start(server):
         servers.append(server)

@@ -13,9 +13,20 @@ import signal
 import stat
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from tests.servers.processes import Missing, Server, ServerError, new_folder, wait_until
+from tests.servers.processes import (
+    ENVIRONMENT,
+    Missing,
+    Server,
+    ServerError,
+    new_folder,
+    wait_until,
+)
+
+if TYPE_CHECKING:
+    from tests.servers.faketime import SteppedClock
 
 # The version that a variant must say of itself. The first comes in a wheel, and runs under
 # another clock; the second is Debian's.
@@ -88,7 +99,7 @@ def run(variant: str, program: str, *arguments: object) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd="/",
-        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"},
+        env=ENVIRONMENT,
         check=False,
         **stand_in(),
     )
@@ -131,9 +142,9 @@ def children(parent: int) -> list[int]:
 class Postgres(Server):
     """A PostgreSQL of one variant, not started yet: empty, or the standby of `primary`.
 
-    `settings` are further parameters of the configuration. Writes reach the disk only with
-    `durable`; without, they outlive a kill of the server all the same. `primary` must be
-    running; a standby streams from it and can be promoted.
+    `settings` are further parameters of the configuration, `clock` is its wall clock. Writes
+    reach the disk only with `durable`; without, they outlive a kill of the server all the same.
+    `primary` must be running; a standby streams from it and can be promoted.
 
     `ask` comes in through a Unix socket, whatever the way from `port` is like.
     """
@@ -147,10 +158,11 @@ class Postgres(Server):
         durable: bool = False,
         settings: dict[str, object] | None = None,
         primary: Postgres | None = None,
+        clock: SteppedClock | None = None,
     ) -> None:
         self.variant = variant
         self.program = str(programs(variant) / "postgres")
-        super().__init__(variant)
+        super().__init__(variant, clock=clock)
         self.settings = SETTINGS | {"fsync": "on" if durable else "off"} | (settings or {})
         self.data = self.folder / "data"
         give(self.folder)

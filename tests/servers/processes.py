@@ -17,6 +17,10 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.servers.faketime import SteppedClock
 
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
@@ -25,6 +29,7 @@ POLL_SECONDS = 0.005
 # that is down could otherwise be given the server's own port, and would talk to itself.
 PORTS = range(10_000, 22_000)
 PORT_TRIES = 50
+ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 _lock = threading.Lock()
 _numbers = itertools.count(1)
@@ -127,18 +132,20 @@ def wait_until(condition, seconds: float, what: str) -> None:
 class Server:
     """One server: `start`, `kill`, `stop` and `restart` keep its port and its folder.
 
-    A subclass gives `command` and `answers`, and may change `environment` and `user`. Calls are
-    for one thread at a time. Used in a `with` statement, it is started and, at the end, deleted.
+    `beside` is the distance to a second port that it opens, `clock` what it takes for the time.
+    A subclass gives `command` and `answers`, and may change `user`. Calls are for one thread at
+    a time. Used in a `with` statement, it is started and, at the end, deleted.
     """
 
     host = "127.0.0.1"
     stop_signal = signal.SIGTERM
-    extra_port = 0  # a second port that the server opens, as a distance from the first
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, beside: int = 0, clock: SteppedClock | None = None) -> None:
         self.name = name
+        self.clock = clock
         self.folder = new_folder(name)
-        self.port = free_port(beside=self.extra_port)
+        self._beside = beside
+        self.port = free_port(beside=beside)
         self.log_path = self.folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._port_is_known = False
@@ -152,7 +159,7 @@ class Server:
         raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
-        return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+        return ENVIRONMENT | (self.clock.environment() if self.clock else {})
 
     def user(self) -> dict[str, object]:
         """Return the arguments of `subprocess` that say who runs it."""
@@ -199,7 +206,7 @@ class Server:
             if self._port_is_known or "ddress already in use" not in self.log:
                 raise ServerError(f"{self.name} ended while starting:\n{self.log}")
             self.log_path.unlink()
-            self.port = free_port(beside=self.extra_port)
+            self.port = free_port(beside=self._beside)
 
     def kill(self) -> None:
         """End it with SIGKILL, as a crash does, and wait."""

