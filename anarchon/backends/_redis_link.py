@@ -1,0 +1,81 @@
+"""A connection that runs scripts, wherever in a cluster the namespace lives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from ._redis_talk import ReplyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ._redis_scripts import Script
+    from ._redis_talk import Address, Talk, Word
+    from ._redis_ways import Way
+
+HOPS = 6  # a script that must be sent, a slot that moves, and the same again
+
+
+class RedisLink:
+    """One connection to the server; another one takes its place when the namespace moved."""
+
+    def __init__(self, way: Way, talk: Talk, namespace: str) -> None:
+        self._way = way
+        self._namespace = namespace
+        self.talk = talk
+
+    def close(self) -> None:
+        """Close it; never raises."""
+        self.talk.close()
+
+    def run(
+        self,
+        script: Script,
+        arguments: list[str],
+        deadline: float,
+        after: Sequence[Sequence[Word]] = (),
+    ) -> list[Any]:
+        """Run a script; return its answer, and those to the commands sent behind it.
+
+        Raises `ReplyError` when the script or one of the commands fails.
+        """
+        by: Literal["EVALSHA", "EVAL"] = "EVALSHA"
+        asked: Address | None = None
+        for _ in range(HOPS):
+            commands = [script.command(by, self._namespace, arguments), *after]
+            replies = self._said(commands, asked, deadline)
+            failed = [reply for reply in replies if isinstance(reply, ReplyError)]
+            if not failed:
+                return replies
+            error = failed[0]
+            if error.code == "NOSCRIPT":
+                by = "EVAL"
+            elif error.code == "MOVED":
+                self._move(self._address_in(error), deadline)
+            elif error.code == "ASK":
+                asked = self._address_in(error)
+            else:
+                break
+        raise error
+
+    def _said(
+        self, commands: Sequence[Sequence[Word]], asked: Address | None, deadline: float
+    ) -> list[Any]:
+        if asked is None:
+            return self.talk.ask_all(deadline, commands)
+        talk = self._way.asked(asked, deadline)
+        try:
+            return talk.ask_all(deadline, [("ASKING",), *commands])[1:]
+        finally:
+            talk.close()
+
+    def _move(self, address: Address, deadline: float) -> None:
+        self.talk.close()
+        self.talk = self._way.moved(address, deadline)
+
+    def _address_in(self, error: ReplyError) -> Address:
+        """Return where ``MOVED 3999 host:port`` sends us; without a host it is the same one."""
+        host, _, port = str(error).split(" ")[2].rpartition(":")
+        if not host and self.talk.address is not None:
+            host = self.talk.address[0]
+        return host, int(port)

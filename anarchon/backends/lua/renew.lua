@@ -1,0 +1,20 @@
+-- renew: extends the leases that are still the asker's; never creates a record.
+-- KEYS: as above.
+-- ARGV[1]: owner, lease
+-- ARGV[2] and on: job, slot, manual, attempt
+
+local head = given(1)
+local owner, lease = head[1], head[2]
+
+local answers = {}
+for place = 2, #ARGV do
+  local item = given(place)
+  local run = find(item[1], item[2], item[3])
+  if holds(run, item[4], owner) then
+    renew(run, lease)
+    answers[place - 1] = {run.cancel ~= 0 and 'cancelled' or 'ok'}
+  else
+    answers[place - 1] = {'lost'}
+  end
+end
+return reply(answers)

@@ -1,0 +1,145 @@
+"""The store on a Redis or Valkey server: alone, with sentinels, or a cluster.
+
+Every operation is one script and so one atomic step in one round trip; the scripts, in
+`lua/`, decide exactly as the rules in Python do. The server's clock judges everything.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from .._values import ServerInfo
+from ..errors import BackendUnavailable
+from . import _redis_findings as server
+from ._redis_arguments import replicas_of, silent, way_to
+from ._redis_errors import explained
+from ._redis_link import RedisLink
+from ._redis_scripts import given_back, reply_of, script_for, script_of
+from ._redis_talk import seconds_left
+from ._remote import RemoteBackend
+from ._wire import Call, Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..errors import BackendError
+    from ._rows import Position
+    from ._wire import Words
+
+PAGE = 200  # how many lines of history are read at once
+
+
+class RedisBackend(RemoteBackend[RedisLink]):
+    """A store on a Redis server (6.2 or newer) or a Valkey server (7.2 or newer).
+
+    Nothing connects before `start`. A client that is passed in stays untouched and open: its
+    connection class and arguments are used for connections of our own, at most two. Every
+    method may be called from any thread.
+
+    Args:
+        redis: A URL (``redis://``, ``rediss://``, ``unix://``), a `redis.Redis`, a
+            `redis.RedisCluster`, or for Sentinel what ``Sentinel(…).master_for(name)`` gives
+            or a pair ``(Sentinel(…), name)``.
+        namespace: Two services on one server use two namespaces and never see each other.
+        durability: With ``"wait:1"`` a claim counts only when one replica has it as well
+            (``"wait:2"``: two), so that a failover doesn't forget it; costs a round trip
+            between the servers.
+        silence: Names of findings about the server that are not to be warned about.
+
+    Raises:
+        ConfigurationError: An argument can't be meant. No password is ever shown.
+    """
+
+    def __init__(
+        self,
+        redis: Any,
+        *,
+        namespace: str = "anarchon",
+        durability: str | None = None,
+        silence: Iterable[str] = (),
+    ) -> None:
+        super().__init__(namespace)
+        self._way, self._name = way_to(redis)
+        self._replicas = replicas_of(durability)
+        self._silence = silent(silence)
+
+    def __repr__(self) -> str:
+        return f"<RedisBackend {self._name} namespace={self.namespace!r}>"
+
+    def _connected(self, deadline: float) -> RedisLink:
+        return RedisLink(self._way, self._way.connected(deadline), self.namespace)
+
+    def _explained(self, error: Exception) -> BackendError:
+        return explained(error, self._name)
+
+    # --- opening ----------------------------------------------------------------
+
+    def _inspected(self, link: RedisLink, deadline: float) -> ServerInfo:
+        sent = time.time()
+        reply = self._answer(link, Call("look", ("",)), deadline)  # refuses a newer format
+        offset_ms = server.offset_between(reply.store_ms, sent)
+        facts = server.facts_of(link.talk, deadline)
+        store, version = server.version_of(facts)
+        found = server.findings(facts, self._replicas, offset_ms)
+        heard = tuple(finding for finding in found if finding.name not in self._silence)
+        return ServerInfo(store, version, reply.store_ms, steady=False, findings=heard)
+
+    def _prepared(self, link: RedisLink, deadline: float) -> None:
+        (words,) = link.run(script_of("prepare"), [], deadline)
+        error = server.missing(reply_of(words).answers)
+        if error is not None:
+            raise error
+
+    # --- calls ------------------------------------------------------------------
+
+    def _asked(self, link: RedisLink, call: Call, deadline: float) -> Reply:
+        if call.operation == "history":
+            return self._pages(link, call, deadline)
+        if self._replicas and call.operation in ("claim", "finish"):
+            return self._replicated(link, call, deadline)
+        return self._answer(link, call, deadline)
+
+    def _answer(self, link: RedisLink, call: Call, deadline: float) -> Reply:
+        (words,) = link.run(*script_for(call), deadline)
+        return reply_of(words)
+
+    def _replicated(self, link: RedisLink, call: Call, deadline: float) -> Reply:
+        """Make a call and wait for the replicas, in one round trip.
+
+        Half of the time is kept for giving back what was won in vain.
+        """
+        wait_ms = max(1, int(seconds_left(deadline) * 500))
+        wait = ("WAIT", self._replicas, wait_ms)
+        words, confirmed = link.run(*script_for(call), deadline, [wait])
+        reply = reply_of(words)
+        kept = [answer[0] for answer in reply.answers]
+        if confirmed >= self._replicas or not ({"won", "recorded"} & {*kept}):
+            return reply
+        said = f"{confirmed} of {self._replicas} replicas confirmed"
+        if call.operation == "claim":
+            self._answer(link, given_back(call, reply, said), deadline)
+            said = f"{said} a claim, so it was given back"
+        else:
+            said = f"{said} a result, so it will be sent again"
+        raise BackendUnavailable(f"Redis at {self._name}: {said}: look at its replicas.")
+
+    def _pages(self, link: RedisLink, call: Call, deadline: float) -> Reply:
+        """Read history in pages, so that no script keeps the server for long."""
+        limit, job, status, *position = call.head
+        assert isinstance(limit, int)
+        lines: list[Words] = []
+        while True:
+            count = min(PAGE, limit - len(lines))
+            page = call._replace(head=(count, job, status, *position))
+            reply = self._answer(link, page, deadline)
+            found = sorted(reply.answers, key=_place, reverse=True)[:count]
+            lines += found
+            if len(found) < count or len(lines) == limit:
+                return reply._replace(answers=lines)
+            position = [*_place(lines[-1])]
+
+
+def _place(line: Words) -> Position:
+    job, slot_ms, manual, attempt = line[:4]
+    return slot_ms, job, manual, attempt
