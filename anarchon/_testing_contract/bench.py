@@ -110,6 +110,8 @@ class Wishes:
         self.any: Any = backend  # for operations that only some backends have
         self.backend = backend
         self.clock = clock
+        # How far a clock that nobody holds may move on between two readings of it.
+        self.play_ms = 0 if isinstance(clock, HandClock) else 40
         self.lease_ms = lease_ms
         self.margin_ms = max(lease_ms / 10, 250)
         self.witness_ms = lease_ms - self.margin_ms
