@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ._cli_read import local_time
+from ._named import NamedTuple
 from ._schedules_wall import load_zone
 from ._values import instant
 from .schedules import Cron, Once, RRule

@@ -12,8 +12,9 @@ import time
 from collections import deque
 from math import inf
 from queue import Empty
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from ._named import NamedTuple
 from ._values import Pace
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ sends two kinds of store calls, one of each at a time: the *lane* for what is de
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ._core_attempts import Attempts
 from ._core_calls import Calls
@@ -58,6 +58,7 @@ from ._messages import (
     Tick,
     Unfinished,
 )
+from ._named import NamedTuple
 from ._values import (
     Claims,
     Looked,

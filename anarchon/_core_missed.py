@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import heapq
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ._named import NamedTuple
 from ._values import RunKey, SkipWish, instant
 
 if TYPE_CHECKING:

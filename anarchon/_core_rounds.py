@@ -10,7 +10,9 @@ once.
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from ._named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ._messages import Note, NotYet
+from ._named import NamedTuple
 from ._texts import clean, said
 from ._values import RunKey
 

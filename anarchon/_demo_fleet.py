@@ -8,7 +8,9 @@ import selectors
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from ._named import NamedTuple
 
 if TYPE_CHECKING:
     import signal

@@ -11,9 +11,10 @@ import contextlib
 import signal
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ._demo_instance import HEARTBEAT_SECONDS, LEASE_SECONDS
+from ._named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

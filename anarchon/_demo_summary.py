@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ._demo_instance import LEASE_SECONDS
+from ._named import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

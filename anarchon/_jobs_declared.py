@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ._durations import check_askable, shown
+from ._named import NamedTuple
 from .decorators import declarations
 from .errors import ConfigurationError
 

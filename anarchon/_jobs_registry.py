@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ._durations import check_askable, shown
+from ._named import NamedTuple
 from .errors import ConfigurationError, JobNotFound
 
 if TYPE_CHECKING:

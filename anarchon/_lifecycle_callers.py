@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from enum import Enum, auto
 from threading import current_thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from ._named import NamedTuple
 
 if TYPE_CHECKING:
     from ._lifecycle import Life

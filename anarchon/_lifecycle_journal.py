@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _log_lines as lines
 from ._durations import shown
 from ._lifecycle_outlet import Outlet
 from ._log_lines import Line
 from ._messages import Note
+from ._named import NamedTuple
 from ._one_process import OneProcess
 from ._threads_handler import is_awaitable
 from ._tzdata import tzdata_version

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._backlog import Backlog
 from ._lifecycle_callers import caller_of
@@ -18,6 +18,7 @@ from ._messages import (
     Return,
     Stopped,
 )
+from ._named import NamedTuple
 from ._trays import Tray
 from .errors import NotRunning
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from ._named import NamedTuple
 from ._one_process import OneProcess
 from ._texts import counted, message_of, type_name
 from ._traces import traced

@@ -7,7 +7,9 @@ somebody. Instants without a unit in their name are seconds of the monotonic clo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from ._named import NamedTuple
 
 if TYPE_CHECKING:
     from ._values import (

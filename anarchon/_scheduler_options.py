@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ._durations import check_askable, duration_text, parse_ms, shown
 from ._messages import (
     Settings,
 )
+from ._named import NamedTuple
 from ._values import (
     Limits,
 )

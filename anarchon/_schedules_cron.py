@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ._durations import check_askable, shown
+from ._named import NamedTuple
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:

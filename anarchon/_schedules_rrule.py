@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from ._durations import check_askable, shown
+from ._named import NamedTuple
 from ._schedules_rrule_text import EXAMPLE, Times, Wrong, properties, zone_of
 from ._texts import counted
 from .errors import ConfigurationError

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ._durations import shown
+from ._named import NamedTuple
 from ._schedules_wall import load_zone
 from .errors import ConfigurationError
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ._durations import check_askable, shown
+from ._named import NamedTuple
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from ._named import NamedTuple
 from ._schedules_cron import parse
 
 if TYPE_CHECKING:

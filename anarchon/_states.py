@@ -10,7 +10,9 @@ Nothing here acts: `_core_held.py` applies the first two tables, `_core.py` the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ._named import NamedTuple
 
 if TYPE_CHECKING:
     from ._values import AbortReason, Status

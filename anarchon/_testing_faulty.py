@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
+from ._named import NamedTuple
 from .backends.base import ClaimBackend, LeaseBackend
 from .errors import BackendUnavailable, ConfigurationError
 

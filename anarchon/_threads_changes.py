@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ._messages import Later
+from ._named import NamedTuple
 
 if TYPE_CHECKING:
     from ._core import Core

@@ -15,11 +15,12 @@ import sys
 from contextlib import suppress
 from functools import partial
 from types import AsyncGeneratorType, GeneratorType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 from ._messages import (
     Ended,
 )
+from ._named import NamedTuple
 from ._one_process import OneProcess
 from ._traces import described
 from .errors import Aborted

@@ -8,7 +8,7 @@ makes it, and reports an answer of the right shape or the failure.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ._log_lines import trouble, write
 from ._messages import (
@@ -21,6 +21,7 @@ from ._messages import (
     Skip,
     Unfinished,
 )
+from ._named import NamedTuple
 from ._one_process import OneProcess
 from ._trays import Tray
 from ._values import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet
 
 from ._backlog import Backlog
@@ -41,6 +41,7 @@ from ._messages import (
     Tick,
     Unfinished,
 )
+from ._named import NamedTuple
 from ._texts import clean, said
 from ._threads_changes import MOST_CHANGES, Add, Changes, apply
 from ._threads_handler import Attempt

@@ -11,12 +11,13 @@ import logging
 import sys
 from queue import SimpleQueue
 from threading import Thread, local
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from . import _threads_handler
 from ._clock import HANDLER_PATIENCE
 from ._log_lines import no_thread, trouble, write
 from ._messages import Ended
+from ._named import NamedTuple
 from ._texts import clean, message_of
 from ._threads_handler import run_attempt
 from ._traces import described

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from ._named import NamedTuple
 
 Status: TypeAlias = Literal[
     "running", "success", "failed", "interrupted", "skipped", "missed", "lost"

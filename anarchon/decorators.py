@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from ._durations import shown
 from ._jobs_arguments import scheduled, with_parentheses
 from ._jobs_handlers import check_callable
+from ._named import NamedTuple
 from .errors import ConfigurationError
 from .jobs import check_options
 from .schedules import Cron, Every, Once, RRule, rrule_in, slot_source

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
 from ._durations import check_askable, parse_ms, shown
 from ._jobs_handlers import check_callable, takes_context
+from ._named import NamedTuple
 from .errors import ConfigurationError
 from .schedules import slot_source
 

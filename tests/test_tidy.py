@@ -29,6 +29,7 @@ PURE = (
     "_texts.py",
     "_values.py",
     "_messages.py",
+    "_named.py",
     "backends/_rules*.py",
 )
 PURE_IMPORTS = {

@@ -20,8 +20,9 @@ enough, whatever the store's clock says. Slots, the fence and *too old* use wall
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
+from .._named import NamedTuple
 from .._values import (
     Closed,
     OpenRun,
