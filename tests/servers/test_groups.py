@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.servers.faketime import SteppedClock
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import VERSIONS, Postgres
+from tests.servers.processes import wait_until
 from tests.servers.redis import WHEELS, RedisServer
 from tests.servers.redis_groups import RedisCluster, SentinelTrio
 from tests.servers.resp import Client, ReplyError
@@ -128,6 +130,18 @@ def test_the_clock_of_a_server_is_stepped(own_server, variant):
         before = time.time()
         found = seconds(server) - offset
         assert before - 0.05 <= found <= time.time() + 0.05
+
+
+def test_a_clock_leaves_nothing_behind_after_a_kill(own_server):
+    server = own_server(RedisServer(clock=SteppedClock()))
+    pid = server.pid
+    assert left_of(pid)
+    server.kill()
+    wait_until(lambda: not left_of(pid), 5, "what the clock used is removed")
+
+
+def left_of(pid: int) -> list[Path]:
+    return list(Path("/dev/shm").glob(f"*faketime_*_{pid}"))
 
 
 def test_debian_s_redis_has_no_other_clock():

@@ -161,6 +161,16 @@ def test_a_port_that_somebody_took_is_changed():
             assert third.ask("PING") == b"PONG"
 
 
+def test_programs_below_a_closed_folder_are_copied(tmp_path):
+    closed = tmp_path / "closed"
+    (closed / "programs").mkdir(parents=True)
+    (closed / "programs" / "postgres").write_text("a program")
+    closed.chmod(0o700)
+    found = postgres.reachable(closed / "programs")
+    subprocess.run(["cat", str(found / "postgres")], check=True, **postgres.stand_in())
+    assert (found == closed / "programs") == (postgres.stand_in() == {})
+
+
 def test_what_is_missing_says_so(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(Missing, match="valkey-server is not installed") as caught:
@@ -173,14 +183,16 @@ import os, sys
 sys.path.append(sys.argv[1])
 from tests.servers.postgres import Postgres
 from tests.servers.redis import RedisServer
-servers = [RedisServer(), Postgres()]
+servers = [RedisServer(persist=True), Postgres()]
 for server in servers:
     server.start()
 if os.fork() == 0:  # a child that holds every file of its parent open
     os.close(1)
     sys.stdin.read()
     os._exit(0)
-print(servers[0].folder.parent, *(server.pid for server in servers), flush=True)
+for server in servers:
+    print(server.folder.parent, server.pid)
+sys.stdout.flush()
 os.kill(os.getpid(), 9)
 """
 
@@ -190,11 +202,10 @@ def test_nothing_is_left_of_tests_that_are_killed():
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, checkout], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as tests:
-        folder, *pids = tests.stdout.readline().split()
-        for pid in pids:
+        for line in tests.stdout.read().decode().splitlines():
+            folder, pid = line.split()
             wait_for_the_end(int(pid))
-        folder = Path(folder.decode())
-        wait_until(lambda: not folder.exists(), 10, "the folder is removed")
+            wait_until(lambda name=folder: not Path(name).exists(), 10, "the folder is removed")
         assert tests.wait() == -signal.SIGKILL
 
 
