@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from tests.servers.processes import Missing, new_folder
+from tests.servers.processes import Bringer, Missing, new_folder
 
 LIBRARY = Path(f"/usr/lib/{platform.machine()}-linux-gnu/faketime/libfaketime.so.1")
 
@@ -19,7 +19,7 @@ class SteppedClock:
 
     def __init__(self) -> None:
         if not LIBRARY.exists():
-            raise Missing("faketime", in_wheel=False)
+            raise Missing("faketime", Bringer.SYSTEM)
         self._path = new_folder("clock") / "offset"
         self.set(0.0)
 

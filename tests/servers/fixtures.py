@@ -9,7 +9,7 @@ import pytest
 
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import Postgres
-from tests.servers.processes import Missing
+from tests.servers.processes import Bringer, Missing
 from tests.servers.redis import RedisServer
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def own_server():
 
 def _skip_what_may_be_missing(missing: Missing) -> None:
     is_in_ci = os.environ.get("CI") or os.environ.get("ANARCHON_CI")
-    if not (missing.in_wheel or is_in_ci):
+    must_be_there = {Bringer.WHEEL, Bringer.SYSTEM} if is_in_ci else {Bringer.WHEEL}
+    if missing.bringer not in must_be_there:
         pytest.skip(str(missing))
 
 

@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from tests.servers.postgres import give, stand_in
-from tests.servers.processes import Missing, Server
+from tests.servers.processes import Bringer, Missing, Server
 
 if TYPE_CHECKING:
     from tests.servers.postgres import Postgres
@@ -18,7 +18,7 @@ def binary() -> str:
     places = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
     path = shutil.which("pgbouncer", path=places)
     if path is None:
-        raise Missing("pgbouncer", in_wheel=False)
+        raise Missing("pgbouncer", Bringer.SYSTEM)
     return path
 
 

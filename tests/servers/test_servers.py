@@ -21,6 +21,7 @@ from tests.servers.resp import Client, ReplyError
 
 REDIS = sorted(redis.VERSIONS)
 POSTGRES = sorted(postgres.VERSIONS)
+CHECKOUT = str(Path(__file__).resolve().parents[2])
 ODD = "a b'\"\\%@:/é"
 
 
@@ -171,11 +172,39 @@ def test_programs_below_a_closed_folder_are_copied(tmp_path):
     assert (found == closed / "programs") == (postgres.stand_in() == {})
 
 
+OUTSIDE = """
+from tests.servers.processes import Bringer, Missing
+
+def test_of_a_wheel():
+    raise Missing("postgres", Bringer.WHEEL)
+
+def test_of_the_system():
+    raise Missing("valkey", Bringer.SYSTEM)
+
+def test_of_nothing():
+    raise Missing("redis", Bringer.NOTHING)
+"""
+
+
+@pytest.mark.parametrize(("ci", "failed"), [("", 1), ("true", 2)])
+def test_what_is_missing_fails_or_skips_its_test(tmp_path, ci, failed):
+    (tmp_path / "test_it.py").write_text(OUTSIDE)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.servers.fixtures", "-rs", "-q", tmp_path],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": CHECKOUT, "CI": ci, "ANARCHON_CI": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"{failed} failed, {3 - failed} skipped" in done.stdout
+    assert "redis is not installed" in done.stdout
+
+
 def test_what_is_missing_says_so(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(Missing, match="valkey-server is not installed") as caught:
+    with pytest.raises(Missing, match="valkey-server is not installed"):
         RedisServer("valkey-8")
-    assert not caught.value.in_wheel
 
 
 PROGRAM = """
@@ -198,9 +227,8 @@ os.kill(os.getpid(), 9)
 
 
 def test_nothing_is_left_of_tests_that_are_killed():
-    checkout = str(Path(__file__).resolve().parents[2])
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, checkout], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", PROGRAM, CHECKOUT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as tests:
         for line in tests.stdout.read().decode().splitlines():
             folder, pid = line.split()
