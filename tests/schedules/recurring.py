@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LAST_YEAR = 2369
 WEEKDAYS = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"]
+FIRST_ORDINAL = FIRST.toordinal()
 
 
 def read_time(text: str) -> int:
@@ -27,7 +28,7 @@ def read_time(text: str) -> int:
 
 
 def date_of(day: int) -> date:
-    return FIRST + timedelta(days=day)
+    return date.fromordinal(FIRST_ORDINAL + day)
 
 
 class Recurrence(WallSlots):
@@ -63,14 +64,16 @@ class Recurrence(WallSlots):
         hours = list(range(24)) if self.frequency == "HOURLY" else [clock // HOUR]
         self.hours = sorted(self.listed("BYHOUR") or hours)
         self.month_list, self.month_days = self.listed("BYMONTH"), self.listed("BYMONTHDAY")
-        self.weekdays = self.parts["BYDAY"].split(",") if "BYDAY" in self.parts else []
+        self.weekdays: dict[int, set[int]] = {}  # which of each weekday; 0 is every one
+        for text in self.parts["BYDAY"].split(",") if "BYDAY" in self.parts else []:
+            self.weekdays.setdefault(WEEKDAYS.index(text[-2:]), set()).add(int(text[:-2] or 0))
         self.positions = self.listed("BYSETPOS")
         self.week_start = WEEKDAYS.index(self.parts.get("WKST", "MO"))
         # Ordinals count in the month if there is one, and else in the year.
         self.counts_in_month = self.frequency == "MONTHLY" or bool(self.month_list)
         if not self.weekdays and not self.month_days:
             if self.frequency == "WEEKLY":
-                self.weekdays = [WEEKDAYS[first.weekday()]]
+                self.weekdays = {first.weekday(): {0}}
             elif self.frequency in ("MONTHLY", "YEARLY"):
                 self.month_days = [first.day]
                 if self.frequency == "YEARLY":
@@ -104,22 +107,22 @@ class Recurrence(WallSlots):
         """Say whether BYMONTH, BYMONTHDAY and BYDAY all agree with a day."""
         if self.month_list and day.month not in self.month_list:
             return False
-        if self.weekdays and not any(self.is_weekday(day, text) for text in self.weekdays):
+        if self.weekdays and not self.is_weekday(day):
             return False
         last = calendar.monthrange(day.year, day.month)[1] if self.month_days else 0
         return not self.month_days or bool({day.day, day.day - last - 1} & set(self.month_days))
 
-    def is_weekday(self, day: date, text: str) -> bool:
-        ordinal, name = text[:-2], text[-2:]
-        if WEEKDAYS[day.weekday()] != name:
-            return False
+    def is_weekday(self, day: date) -> bool:
+        ordinals = self.weekdays.get(day.weekday(), set())
+        if not ordinals or 0 in ordinals:
+            return bool(ordinals)
         begin = day.replace(day=1) if self.counts_in_month else day.replace(month=1, day=1)
         months = calendar.monthrange(day.year, day.month)[1]
         length = months if self.counts_in_month else 365 + calendar.isleap(day.year)
         place = (day - begin).days
         # As many of this weekday come up to this day, and as many from it on.
         counts = {place // 7 + 1, -((length - 1 - place) // 7 + 1)}
-        return not ordinal or int(ordinal) in counts
+        return bool(ordinals & counts)
 
     def period(self, day: date) -> range | None:
         """Return the days of the period of a day, or None if it is passed over."""
