@@ -53,7 +53,7 @@ def story(*, faulty=None, on_action=None, schedule=None, before_handle=None):
             on_action()
 
     long, short = (
-        job("long", lambda ctx: ctx.signal.sleep(12), 15),
+        job("long", lambda ctx: ctx.signal.sleep(8), 15),
         job("short", lambda ctx: None, 3),
     )
     if schedule is not None:
@@ -63,9 +63,9 @@ def story(*, faulty=None, on_action=None, schedule=None, before_handle=None):
     if before_handle is not None:
         handle = rig.engine._loop._core.handle
         rig.engine._loop._core.handle = lambda *args: (before_handle(), handle(*args))[1]
-    clock.advance("32s")
+    clock.advance("25s")
     rig.run_now("short", "manual")
-    clock.advance("10s")
+    clock.advance("8s")
     assert rig.stop()
     assert rig.stopped
     return rig
@@ -75,7 +75,7 @@ def assert_it_went_on(rig):
     """No slot twice, and the later slots of both jobs have run."""
     done = [(run.job, run.slot) for _, run in rig.events("success") if not run.manual]
     assert len(done) == len(set(done))
-    assert ("short", 1767225639000) in done
+    assert ("short", 1767225630000) in done
     assert ("long", 1767225615000) in done
 
 
