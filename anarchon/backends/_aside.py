@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from _thread import start_new_thread
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -46,3 +46,43 @@ def aside(call: Callable[[], T]) -> T:
         raise error
     finally:
         del error  # lest it, its traceback and this frame keep each other
+
+
+def within(call: Callable[[], T], seconds: float, *, late: Callable[[T], object]) -> T:
+    """Make a call that nobody can cut short, on a thread of its own, and wait so long for it.
+
+    What it returns after that goes to `late`, on its own thread.
+
+    Raises:
+        TimeoutError: It took longer.
+    """
+    answer: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+    guard, gone = threading.Lock(), threading.Event()
+
+    def work() -> None:
+        try:
+            value, error = call(), None
+        except BaseException as raised:
+            value, error = None, raised
+        with guard:
+            if not gone.is_set():
+                answer.put((value, error))
+                return
+        if error is None:
+            late(cast("T", value))
+
+    start_new_thread(work, ())
+    try:
+        value, error = answer.get(timeout=max(0.0, seconds))
+    except Empty:
+        with guard:
+            gone.set()
+            if answer.empty():
+                raise TimeoutError("a call took too long") from None
+            value, error = answer.get()
+    if error is None:
+        return cast("T", value)
+    try:
+        raise error
+    finally:
+        del error

@@ -1,0 +1,121 @@
+"""Waiting for a PostgreSQL server, never past a deadline.
+
+What a connection of psycopg is made of, libpq's own, can be asked without ever blocking. So
+every wait is one of ours, on the socket and with a deadline: also on a connection of a
+user's pool, with TLS or without, while the network swallows everything. (A call of psycopg's
+`execute` ends when the kernel gives up, and on a half-open socket that takes many minutes.)
+Nothing is prepared, no transaction is begun and no setting is changed, whatever the
+connection's own settings are, so a pooler may stand in between.
+
+Deadlines are of `time.monotonic`.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from ._aside import within
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg.pq.abc import PGconn, PGresult
+
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+def ask(
+    pgconn: PGconn, statement: bytes, values: Sequence[bytes | None], deadline: float
+) -> bytes | None:
+    """Run one statement and return its one value as bytes, or None when it has none.
+
+    Raises:
+        TimeoutError: The deadline passed; the connection is of no use any more.
+        psycopg.Error: The server refused, or the connection broke.
+    """
+    from psycopg import pq
+    from psycopg.errors import error_from_result
+
+    pgconn.nonblocking = 1
+    pgconn.send_query_params(statement, values, result_format=pq.Format.BINARY)
+    while pgconn.flush():
+        if _ready(pgconn, _READ | _WRITE, deadline) & _READ:
+            pgconn.consume_input()  # a server that is stuck in sending reads nothing
+    result = None
+    while (newer := _result(pgconn, deadline)) is not None:
+        result = newer
+    done = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+    assert result is not None
+    if result.status not in done:
+        raise error_from_result(result)
+    return result.get_value(0, 0) if result.ntuples else None
+
+
+def _result(pgconn: PGconn, deadline: float) -> PGresult | None:
+    while pgconn.is_busy():
+        _ready(pgconn, _READ, deadline)
+        pgconn.consume_input()
+    return pgconn.get_result()
+
+
+def connect(attempts: Sequence[str], deadline: float) -> PGconn:
+    """Return a connection to the first of these that lets us in; each has its share of the time.
+
+    Raises:
+        TimeoutError: None of them answered in time.
+        psycopg.Error: The last one refused.
+    """
+    failed: Exception = TimeoutError("there was no time to connect")
+    for number, conninfo in enumerate(attempts):
+        now = time.monotonic()
+        try:
+            return _connect(conninfo.encode(), now + (deadline - now) / (len(attempts) - number))
+        except Exception as error:
+            failed = error
+    raise failed
+
+
+def _connect(conninfo: bytes, deadline: float) -> PGconn:
+    from psycopg import OperationalError, pq
+
+    pgconn = pq.PGconn.connect_start(conninfo)
+    try:
+        status = pq.PollingStatus.WRITING  # as libpq wants it
+        while pgconn.status != pq.ConnStatus.BAD and status != pq.PollingStatus.FAILED:
+            if status == pq.PollingStatus.OK:
+                return pgconn
+            _ready(pgconn, _READ if status == pq.PollingStatus.READING else _WRITE, deadline)
+            status = pgconn.connect_poll()
+        raise OperationalError(pgconn.get_error_message())
+    except BaseException:
+        pgconn.finish()
+        raise
+
+
+def addresses(host: str, deadline: float) -> list[str]:
+    """Return the addresses of a host, however long its name server thinks about them.
+
+    Raises:
+        TimeoutError: The name server didn't answer in time.
+        OSError: There is no such host.
+    """
+    found = within(
+        lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM),
+        deadline - time.monotonic(),
+        late=lambda _: None,
+    )
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def _ready(pgconn: PGconn, events: int, deadline: float) -> int:
+    """Wait until the socket can be read or written, and return which."""
+    # Looked up now: whoever patches modules for green threads replaces it.
+    with selectors.DefaultSelector() as selector:
+        selector.register(pgconn.socket, events)
+        ready = selector.select(max(0.0, deadline - time.monotonic()))
+    if not ready:
+        raise TimeoutError("the server did not answer in time")
+    return ready[0][1]

@@ -1,0 +1,339 @@
+-- What the operations have in common.
+--
+-- Each operation is one function, called by one statement: so it is atomic, also behind a
+-- pooler that gives every transaction another connection. Each statement inside sees what
+-- is committed by then, so what is read after a lock was taken is true until the end.
+--
+-- Order of locks, the same everywhere, so that nobody ever waits in a circle: the rows of
+-- jobs by name, then the rows of runs by key. A takeover doesn't wait for a run's row, and a
+-- claim that holds jobs already and wants more doesn't either: what is locked is skipped.
+--
+-- The lock of a job is FOR NO KEY UPDATE. Whoever has it alone starts, closes, inserts and
+-- removes runs of that job. A renewal and a checkpoint change a running run without it.
+--
+-- lock_timeout is set for the transaction alone, to the time that the caller will wait: no
+-- call goes on waiting after its caller gave up. (statement_timeout would not do: it counts
+-- from the start of a statement, and that has begun.)
+--
+-- The clock is read after the locks were taken: what is judged was written before, so time
+-- never seems to go back, and a lease counts from the moment when it is given.
+--
+-- An operation looks names up in pg_catalog alone, whatever search_path its caller has. Its
+-- plans go by index and never by what statistics say: they are made once per connection,
+-- perhaps while the tables were empty. What it calls inherits both.
+--
+-- Whoever changes a function gives it a new number: instances of the last one may run beside.
+
+CREATE OR REPLACE FUNCTION %schema%.anarchon_now_v1() RETURNS bigint
+LANGUAGE sql VOLATILE AS $body$
+    SELECT floor(date_part('epoch', clock_timestamp()) * 1000)::bigint
+$body$;
+
+-- Lock the rows of these jobs in order of their names. A new job gets its row before that, and
+-- so do more of them, which may be locked later if nobody else does.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_lock_v1(
+    space text, jobs text[], more text[], patience_ms integer
+) RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+    PERFORM set_config('lock_timeout', patience_ms::text, true);
+    PERFORM FROM unnest(jobs || more) AS asked (job)
+    WHERE NOT EXISTS (
+        SELECT FROM %schema%.anarchon_job j WHERE j.namespace = space AND j.job = asked.job
+    );
+    IF found THEN
+        INSERT INTO %schema%.anarchon_job (namespace, job)
+        SELECT DISTINCT space, asked.job COLLATE "C" FROM unnest(jobs || more) AS asked (job)
+        ORDER BY 2 ON CONFLICT DO NOTHING;
+    END IF;
+    PERFORM FROM %schema%.anarchon_job j
+    WHERE j.namespace = space AND j.job = ANY (jobs) ORDER BY j.job FOR NO KEY UPDATE;
+END
+$body$;
+
+-- The margin by which an owner gives up before the end of its lease.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_margin_v1(lease_ms bigint) RETURNS double precision
+LANGUAGE sql IMMUTABLE AS $body$
+    SELECT greatest(lease_ms / 10.0::double precision, 250)
+$body$;
+
+-- Whether a lease ended, or a run was handed over, too long ago to go on.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_too_old_v1(
+    end_ms bigint, lease_ms bigint, catch_up_ms bigint, now_ms bigint
+) RETURNS boolean LANGUAGE sql IMMUTABLE AS $body$
+    SELECT now_ms - end_ms > greatest(catch_up_ms, 3 * lease_ms)
+$body$;
+
+-- Whether an open run may have another attempt.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_continuable_v1(
+    run %schema%.anarchon_run, catch_up_ms bigint, now_ms bigint
+) RETURNS boolean LANGUAGE sql IMMUTABLE AS $body$
+    SELECT run.cancel = 0
+        AND now_ms - run.end_ms <= greatest(catch_up_ms, 3 * run.lease_ms)
+        AND (run.state = 'waiting' OR run.deaths + 1 < run.budget)
+$body$;
+
+-- An open run in words: state, attempt, beat, left, lease, heartbeat, owner.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_open_v1(
+    kind text, run %schema%.anarchon_run, now_ms bigint
+) RETURNS json LANGUAGE sql STABLE AS $body$
+    SELECT json_build_array(
+        kind, run.state, run.attempt, run.beat,
+        CASE run.state WHEN 'running' THEN run.end_ms - now_ms ELSE 0 END,
+        run.lease_ms, run.heartbeat_ms, run.owner
+    )
+$body$;
+
+-- The same with its key in front, for runs that nobody asked for by name.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_named_v1(run %schema%.anarchon_run, now_ms bigint)
+RETURNS json LANGUAGE sql STABLE AS $body$
+    SELECT json_build_array(
+        run.job, run.slot_ms, run.manual, run.state, run.attempt, run.beat,
+        CASE run.state WHEN 'running' THEN run.end_ms - now_ms ELSE 0 END,
+        run.lease_ms, run.heartbeat_ms, run.owner
+    )
+$body$;
+
+-- Other open runs in words, the ten oldest, without those that were closed just now.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_others_v1(
+    runs %schema%.anarchon_run[], gone %schema%.anarchon_run[], now_ms bigint
+) RETURNS json LANGUAGE plpgsql STABLE AS $body$
+BEGIN
+    RETURN (
+        SELECT json_agg(%schema%.anarchon_named_v1(o.run, now_ms) ORDER BY o.n) FROM (
+            SELECT x AS run, row_number() OVER (ORDER BY x.slot_ms) AS n
+            FROM unnest(runs) AS x
+            WHERE x.slot_ms NOT IN (SELECT g.slot_ms FROM unnest(gone) AS g)
+        ) AS o WHERE o.n <= 10
+    );
+END
+$body$;
+
+-- Lists of lists in one list.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_flat_v1(lists json[]) RETURNS json
+LANGUAGE plpgsql IMMUTABLE AS $body$
+BEGIN
+    RETURN coalesce((
+        SELECT json_agg(e.value ORDER BY l.n, e.n)
+        FROM unnest(lists) WITH ORDINALITY AS l (list, n)
+        CROSS JOIN LATERAL json_array_elements(l.list) WITH ORDINALITY AS e (value, n)
+    ), '[]');
+END
+$body$;
+
+-- A line of history in words.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_line_v1(line %schema%.anarchon_attempt)
+RETURNS json LANGUAGE sql STABLE AS $body$
+    SELECT json_build_array(
+        line.job, line.slot_ms, line.manual, line.attempt, line.status, line.detail,
+        line.reason, line.instance, line.started_ms, line.finished_ms, line.duration_ms,
+        line.error, line.traceback
+    )
+$body$;
+
+-- The line of a closed run, also when it is gone from history.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_record_v1(run %schema%.anarchon_run) RETURNS json
+LANGUAGE plpgsql STABLE AS $body$
+DECLARE
+    line %schema%.anarchon_attempt;
+BEGIN
+    SELECT a.* INTO line FROM %schema%.anarchon_attempt a
+    WHERE a.namespace = run.namespace AND a.job = run.job AND a.slot_ms = run.slot_ms
+        AND a.manual = run.manual AND a.attempt = run.attempt;
+    IF NOT found THEN
+        line := ROW(
+            run.namespace, run.job, run.slot_ms, run.manual, run.attempt,
+            coalesce(run.status, 'lost'), run.detail, 'scheduled',
+            NULL, NULL, NULL, NULL, NULL, NULL
+        );
+    END IF;
+    RETURN %schema%.anarchon_line_v1(line);
+END
+$body$;
+
+-- The answer about a closed run; who decided it is told its line as well.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_closed_v1(run %schema%.anarchon_run, token text)
+RETURNS json LANGUAGE plpgsql STABLE AS $body$
+BEGIN
+    RETURN json_build_array(
+        'closed', coalesce(run.status, 'lost'), run.detail, run.decided_by,
+        CASE WHEN run.decided_by = token THEN %schema%.anarchon_record_v1(run) END
+    );
+END
+$body$;
+
+-- Change the line of an attempt; the status and the detail always, the rest where it is said.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_end_v1(
+    run %schema%.anarchon_run, new_status text, new_detail text, ended_ms bigint,
+    new_error text DEFAULT NULL
+) RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+    UPDATE %schema%.anarchon_attempt a
+    SET status = new_status, detail = new_detail, finished_ms = coalesce(ended_ms, finished_ms),
+        error = coalesce(new_error, error)
+    WHERE a.namespace = run.namespace AND a.job = run.job AND a.slot_ms = run.slot_ms
+        AND a.manual = run.manual AND a.attempt = run.attempt;
+END
+$body$;
+
+-- Close an open run in somebody's name, with its line and without its checkpoint.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_close_v1(
+    run %schema%.anarchon_run, token text, new_status text, new_detail text, ended_ms bigint,
+    now_ms bigint, new_error text DEFAULT NULL
+) RETURNS %schema%.anarchon_run LANGUAGE plpgsql AS $body$
+BEGIN
+    UPDATE %schema%.anarchon_run r
+    SET state = 'closed', status = new_status, detail = new_detail, decided_by = token,
+        since_ms = now_ms, deaths = run.deaths
+    WHERE r.namespace = run.namespace AND r.job = run.job AND r.slot_ms = run.slot_ms
+        AND r.manual = run.manual AND r.attempt = run.attempt
+    RETURNING r.* INTO run;
+    PERFORM %schema%.anarchon_end_v1(run, new_status, new_detail, ended_ms, new_error);
+    DELETE FROM %schema%.anarchon_checkpoint c
+    WHERE c.namespace = run.namespace AND c.job = run.job AND c.slot_ms = run.slot_ms
+        AND c.manual = run.manual;
+    RETURN run;
+END
+$body$;
+
+-- What history says of a run whose budget of deaths is used up.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_died_v1(deaths bigint) RETURNS text
+LANGUAGE sql IMMUTABLE AS $body$
+    SELECT 'runner died ' || deaths || CASE deaths WHEN 1 THEN ' time' ELSE ' times' END
+$body$;
+
+-- The first line of an attempt.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_opened_v1(
+    run %schema%.anarchon_run, reason text, instance text
+) RETURNS %schema%.anarchon_attempt LANGUAGE plpgsql STABLE AS $body$
+BEGIN
+    RETURN ROW(
+        run.namespace, run.job, run.slot_ms, run.manual, run.attempt,
+        coalesce(run.status, 'running'), run.detail, reason, instance,
+        CASE run.state WHEN 'running' THEN run.since_ms END,
+        CASE run.state WHEN 'closed' THEN run.since_ms END, NULL, NULL, NULL
+    )::%schema%.anarchon_attempt;
+END
+$body$;
+
+-- A slot that nobody will run, closed from the start.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_never_v1(
+    space text, token text, name text, slot_ms bigint, status text, detail text, now_ms bigint
+) RETURNS %schema%.anarchon_run LANGUAGE plpgsql STABLE AS $body$
+BEGIN
+    RETURN ROW(
+        space, name, slot_ms, '', 1, 'closed', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, status, detail,
+        token, now_ms, slot_ms
+    )::%schema%.anarchon_run;
+END
+$body$;
+
+-- Let the next attempt of a run begin as it would in a new one; deaths and place stay.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_follow_v1(
+    old %schema%.anarchon_run, new %schema%.anarchon_run
+) RETURNS %schema%.anarchon_run LANGUAGE plpgsql AS $body$
+BEGIN
+    UPDATE %schema%.anarchon_run r
+    SET state = new.state, attempt = new.attempt, owner = new.owner, end_ms = new.end_ms,
+        lease_ms = new.lease_ms, heartbeat_ms = new.heartbeat_ms, beat = new.beat,
+        fence = new.fence, deaths = r.deaths + CASE r.state WHEN 'running' THEN 1 ELSE 0 END,
+        budget = new.budget, catch_up_ms = new.catch_up_ms, cancel = new.cancel, status = NULL,
+        detail = NULL, decided_by = new.decided_by, since_ms = new.since_ms
+    WHERE r.namespace = old.namespace AND r.job = old.job AND r.slot_ms = old.slot_ms
+        AND r.manual = old.manual
+    RETURNING r.* INTO new;
+    RETURN new;
+END
+$body$;
+
+-- Insert runs with their first lines, and count these; the jobs are locked.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_insert_v1(
+    runs %schema%.anarchon_run[], lines %schema%.anarchon_attempt[]
+) RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+    INSERT INTO %schema%.anarchon_run SELECT r.* FROM unnest(runs) AS r;
+    INSERT INTO %schema%.anarchon_attempt SELECT a.* FROM unnest(lines) AS a;
+    PERFORM %schema%.anarchon_count_v1(runs);
+END
+$body$;
+
+-- Count a new line of history for each of these runs, and keep the fence of their jobs.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_count_v1(runs %schema%.anarchon_run[])
+RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+    UPDATE %schema%.anarchon_job j
+    SET fence = greatest(j.fence, new.fence), records = j.records + new.records,
+        skips = j.skips + new.skips
+    FROM (
+        SELECT r.namespace, r.job,
+            max(r.fence) FILTER (WHERE r.fence < 9007199254740992) AS fence,
+            count(*) FILTER (WHERE r.status IS DISTINCT FROM 'skipped') AS records,
+            count(*) FILTER (WHERE r.status = 'skipped') AS skips
+        FROM unnest(runs) AS r GROUP BY r.namespace, r.job
+    ) AS new
+    WHERE j.namespace = new.namespace AND j.job = new.job;
+END
+$body$;
+
+-- Remove what history need not keep of a job: whole closed runs, oldest first, and at most a
+-- hundred at once. Skips and all else are counted apart. The floor rises with every slot that
+-- is removed, so that it can't be claimed again. Manual runs leave no mark there; one whose
+-- runner is long gone may leave as well.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_trim_v1(
+    space text, name text, of_skips boolean, now_ms bigint
+) RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+    kept CONSTANT bigint := CASE WHEN of_skips THEN 20 ELSE 100 END;
+    left_over bigint;
+    r record;
+    slots bigint[] := '{}';
+    manuals text[] := '{}';
+    top bigint;
+BEGIN
+    SELECT CASE WHEN of_skips THEN j.skips ELSE j.records END INTO left_over
+    FROM %schema%.anarchon_job j WHERE j.namespace = space AND j.job = name;
+    IF left_over <= 10 THEN
+        RETURN;
+    END IF;
+    FOR r IN
+        SELECT x.slot_ms, x.manual, x.since_ms, (
+            SELECT count(*) FROM %schema%.anarchon_attempt a
+            WHERE a.namespace = space AND a.job = name AND a.slot_ms = x.slot_ms
+                AND a.manual = x.manual
+        ) AS lines
+        FROM %schema%.anarchon_run x
+        WHERE x.namespace = space AND x.job = name AND x.slot_ms <= now_ms
+            AND (x.state = 'closed' OR (
+                x.manual <> '' AND NOT (x.state = 'running' AND x.end_ms > now_ms)
+                AND now_ms - x.end_ms > greatest(3600000, 3 * x.lease_ms)
+            ))
+            AND (x.status IS NOT DISTINCT FROM 'skipped') = of_skips
+        ORDER BY x.slot_ms, x.manual LIMIT 101
+    LOOP
+        EXIT WHEN left_over - r.lines < 10 OR cardinality(slots) = 100
+            OR NOT (left_over > kept OR now_ms - r.since_ms > 2592000000);
+        slots := slots || r.slot_ms;
+        manuals := manuals || r.manual;
+        left_over := left_over - r.lines;
+    END LOOP;
+    IF cardinality(slots) = 0 THEN
+        RETURN;
+    END IF;
+    DELETE FROM %schema%.anarchon_run x USING unnest(slots, manuals) AS gone (slot_ms, manual)
+    WHERE x.namespace = space AND x.job = name AND x.slot_ms = gone.slot_ms
+        AND x.manual = gone.manual;
+    DELETE FROM %schema%.anarchon_attempt a USING unnest(slots, manuals) AS gone (slot_ms, manual)
+    WHERE a.namespace = space AND a.job = name AND a.slot_ms = gone.slot_ms
+        AND a.manual = gone.manual;
+    DELETE FROM %schema%.anarchon_checkpoint c
+    USING unnest(slots, manuals) AS gone (slot_ms, manual)
+    WHERE c.namespace = space AND c.job = name AND c.slot_ms = gone.slot_ms
+        AND c.manual = gone.manual;
+    SELECT max(gone.slot_ms) INTO top FROM unnest(slots, manuals) AS gone (slot_ms, manual)
+    WHERE gone.manual = '';
+    UPDATE %schema%.anarchon_job j
+    SET floor_ms = greatest(j.floor_ms, top),
+        skips = CASE WHEN of_skips THEN left_over ELSE j.skips END,
+        records = CASE WHEN of_skips THEN j.records ELSE left_over END
+    WHERE j.namespace = space AND j.job = name;
+END
+$body$;

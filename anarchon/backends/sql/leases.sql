@@ -1,0 +1,298 @@
+-- Everything else: what is done with leases, jobs and history.
+
+-- Extend leases. The rows are locked in order of their keys, as everywhere.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_renew_v1(
+    space text, head jsonb, items jsonb, patience_ms integer
+) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+DECLARE
+    token CONSTANT text := head->>0;
+    new_lease_ms CONSTANT bigint := head->>1;
+    now_ms bigint;
+    held bigint[];
+    cancelled bigint[];
+BEGIN
+    PERFORM set_config('lock_timeout', patience_ms::text, true);
+    SELECT array_agg(x.n), array_agg(x.n) FILTER (WHERE x.cancel <> 0) INTO held, cancelled FROM (
+        SELECT t.n, r.cancel FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
+        JOIN %schema%.anarchon_run r ON r.namespace = space AND r.job = t.item->>0
+            AND r.slot_ms = (t.item->>1)::bigint AND r.manual = t.item->>2
+            AND r.attempt = (t.item->>3)::bigint
+        WHERE r.state = 'running' AND r.owner = token
+        ORDER BY r.job, r.slot_ms, r.manual FOR NO KEY UPDATE OF r
+    ) AS x;
+    now_ms := %schema%.anarchon_now_v1();
+    UPDATE %schema%.anarchon_run r
+    SET end_ms = now_ms + new_lease_ms, lease_ms = new_lease_ms, beat = r.beat + 1
+    FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
+    WHERE t.n = ANY (held) AND r.namespace = space AND r.job = t.item->>0
+        AND r.slot_ms = (t.item->>1)::bigint AND r.manual = t.item->>2
+        AND r.attempt = (t.item->>3)::bigint;
+    RETURN json_build_array(now_ms, coalesce((
+        SELECT json_agg(json_build_array(
+            CASE WHEN t.n = ANY (cancelled) THEN 'cancelled' WHEN t.n = ANY (held) THEN 'ok'
+            ELSE 'lost' END
+        ) ORDER BY t.n) FROM generate_series(1, jsonb_array_length(items)) AS t (n)
+    ), '[]'));
+END
+$body$;
+
+-- What is wrong among the open runs of these jobs; or, with `everything`, all of them.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_see_v1(
+    everything boolean, space text, head jsonb, items jsonb
+) RETURNS json LANGUAGE plpgsql STABLE AS $body$
+DECLARE
+    now_ms CONSTANT bigint := %schema%.anarchon_now_v1();
+BEGIN
+    RETURN (
+        SELECT json_build_array(
+            now_ms, '[]'::json,
+            coalesce(json_agg(%schema%.anarchon_named_v1(x.run, now_ms) ORDER BY x.n, x.slot_ms)
+                FILTER (WHERE everything OR x.is_wrong), '[]'),
+            '[]'::json,
+            count(*) FILTER (WHERE NOT x.is_mine),
+            min(x.left_ms) FILTER (WHERE NOT x.is_mine AND x.left_ms > 0)
+        ) FROM (
+            SELECT t.n, r AS run, r.slot_ms, l.left_ms,
+                r.state = 'running' AND r.owner = head->>0 AS is_mine,
+                r.state = 'waiting' OR l.left_ms <= 0 OR l.left_ms > r.lease_ms
+                    OR r.lease_ms - l.left_ms >= 1.5 * r.heartbeat_ms AS is_wrong
+            FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
+            JOIN %schema%.anarchon_run r ON r.namespace = space AND r.job = t.item->>0
+                AND r.state <> 'closed' AND r.manual = ''
+            CROSS JOIN LATERAL (
+                SELECT CASE r.state WHEN 'running' THEN r.end_ms - now_ms ELSE 0 END AS left_ms
+            ) AS l
+        ) AS x
+    );
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION %schema%.anarchon_look_v1(
+    space text, head jsonb, items jsonb, patience_ms integer
+) RETURNS json LANGUAGE plpgsql STABLE SET search_path = pg_catalog SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+BEGIN
+    RETURN %schema%.anarchon_see_v1(false, space, head, items);
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION %schema%.anarchon_unfinished_v1(
+    space text, head jsonb, items jsonb, patience_ms integer
+) RETURNS json LANGUAGE plpgsql STABLE SET search_path = pg_catalog SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+BEGIN
+    RETURN %schema%.anarchon_see_v1(true, space, head, items);
+END
+$body$;
+
+-- Close slots as missed, once the job's next slot is due. An item: job, slot, next, detail.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_skip_v1(
+    space text, head jsonb, items jsonb, patience_ms integer
+) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+DECLARE
+    token CONSTANT text := head->>0;
+    now_ms bigint := %schema%.anarchon_now_v1();
+    t record;
+    run %schema%.anarchon_run;
+    line %schema%.anarchon_attempt;
+    floor_ms bigint;
+    answers json[] := '{}';
+    worn text[] := '{}';
+    opened json;
+BEGIN
+    PERFORM %schema%.anarchon_lock_v1(
+        space, ARRAY(SELECT DISTINCT e.item->>0 FROM jsonb_array_elements(items) AS e (item)),
+        '{}', patience_ms
+    );
+    now_ms := %schema%.anarchon_now_v1();
+    FOR t IN
+        SELECT e.n, e.item->>0 AS job, (e.item->>1)::bigint AS slot_ms,
+            (e.item->>2)::bigint AS next_ms, e.item->>3 AS detail
+        FROM jsonb_array_elements(items) WITH ORDINALITY AS e (item, n) ORDER BY e.n
+    LOOP
+        SELECT r.* INTO run FROM %schema%.anarchon_run r
+        WHERE r.namespace = space AND r.job = t.job AND r.slot_ms = t.slot_ms AND r.manual = '';
+        IF found THEN
+            answers[t.n] := CASE run.state
+                WHEN 'closed' THEN %schema%.anarchon_closed_v1(run, token)
+                WHEN 'waiting' THEN json_build_array('waiting', run.attempt)
+                ELSE %schema%.anarchon_open_v1('held', run, now_ms) END;
+            CONTINUE;
+        END IF;
+        SELECT j.floor_ms INTO floor_ms FROM %schema%.anarchon_job j
+        WHERE j.namespace = space AND j.job = t.job;
+        IF t.slot_ms <= floor_ms THEN
+            answers[t.n] := '["closed", "skipped", "trimmed", "", null]';
+        ELSIF t.next_ms - now_ms > (head->>2)::bigint THEN
+            answers[t.n] := json_build_array('early', t.next_ms - now_ms);
+        ELSE
+            run := %schema%.anarchon_never_v1(
+                space, token, t.job, t.slot_ms, 'missed', t.detail, now_ms
+            );
+            line := %schema%.anarchon_opened_v1(run, 'scheduled', head->>1);
+            PERFORM %schema%.anarchon_insert_v1(ARRAY[run], ARRAY[line]);
+            answers[t.n] := %schema%.anarchon_closed_v1(run, token);
+            worn := worn || t.job;
+        END IF;
+    END LOOP;
+    PERFORM %schema%.anarchon_trim_v1(space, x.job, false, now_ms)
+    FROM (SELECT DISTINCT u.job FROM unnest(worn) AS u (job)) AS x;
+    SELECT %schema%.anarchon_flat_v1(array_agg(
+        %schema%.anarchon_others_v1(o.runs, '{}', now_ms) ORDER BY o.n
+    )) INTO opened FROM (
+        SELECT e.n, (
+            SELECT array_agg(r ORDER BY r.slot_ms) FROM %schema%.anarchon_run r
+            WHERE r.namespace = space AND r.job = e.job AND r.state <> 'closed'
+                AND r.manual = '' AND NOT EXISTS (
+                    SELECT FROM jsonb_array_elements(items) AS a (item)
+                    WHERE a.item->>0 = r.job AND (a.item->>1)::bigint = r.slot_ms
+                )
+        ) AS runs
+        FROM (
+            SELECT a.item->>0 AS job, min(a.n) AS n
+            FROM jsonb_array_elements(items) WITH ORDINALITY AS a (item, n) GROUP BY 1
+        ) AS e
+    ) AS o WHERE o.runs IS NOT NULL;
+    RETURN json_build_array(now_ms, array_to_json(answers), coalesce(opened, '[]'));
+END
+$body$;
+
+-- Keep a checkpoint, if the attempt is the asker's.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_save_v1(
+    space text, head jsonb, items jsonb, patience_ms integer
+) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+DECLARE
+    item CONSTANT jsonb := items->0;
+    is_held boolean;
+BEGIN
+    PERFORM set_config('lock_timeout', patience_ms::text, true);
+    PERFORM FROM %schema%.anarchon_run r
+    WHERE r.namespace = space AND r.job = item->>0 AND r.slot_ms = (item->>1)::bigint
+        AND r.manual = item->>2 AND r.attempt = (item->>3)::bigint
+        AND r.state = 'running' AND r.owner = head->>0
+    FOR NO KEY UPDATE;
+    is_held := found;
+    IF is_held THEN
+        INSERT INTO %schema%.anarchon_checkpoint AS c (namespace, job, slot_ms, manual, value)
+        VALUES (space, item->>0, (item->>1)::bigint, item->>2, head->>1)
+        ON CONFLICT (namespace, job, slot_ms, manual) DO UPDATE SET value = excluded.value;
+    END IF;
+    RETURN json_build_array(
+        %schema%.anarchon_now_v1(),
+        json_build_array(json_build_array(CASE WHEN is_held THEN 'yes' ELSE 'no' END))
+    );
+END
+$body$;
+
+-- Close a run that waits, flag one that runs.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_cancel_v1(
+    space text, head jsonb, items jsonb, patience_ms integer
+) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+DECLARE
+    item CONSTANT jsonb := items->0;
+    name CONSTANT text := item->>0;
+    now_ms bigint;
+    run %schema%.anarchon_run;
+    is_open boolean;
+BEGIN
+    PERFORM FROM %schema%.anarchon_job j WHERE j.namespace = space AND j.job = name;
+    IF found THEN  -- so that asking records nothing
+        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], '{}', patience_ms);
+    END IF;
+    SELECT r.* INTO run FROM %schema%.anarchon_run r
+    WHERE r.namespace = space AND r.job = name AND r.slot_ms = (item->>1)::bigint
+        AND r.manual = item->>2 AND r.state <> 'closed'
+    FOR NO KEY UPDATE;
+    is_open := found;
+    now_ms := %schema%.anarchon_now_v1();
+    IF run.state = 'waiting' THEN
+        PERFORM %schema%.anarchon_close_v1(run, '', 'interrupted', 'cancelled', NULL, now_ms);
+        PERFORM %schema%.anarchon_trim_v1(space, name, false, now_ms);
+    ELSIF is_open THEN
+        UPDATE %schema%.anarchon_run r SET cancel = 1
+        WHERE r.namespace = space AND r.job = name AND r.slot_ms = run.slot_ms
+            AND r.manual = run.manual;
+    END IF;
+    RETURN json_build_array(
+        now_ms, json_build_array(json_build_array(CASE WHEN is_open THEN 'yes' ELSE 'no' END))
+    );
+END
+$body$;
+
+-- Pause a job or, without one, all; for a while, or without end. 0 ends it.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_pause_v1(
+    space text, head jsonb, items jsonb, patience_ms integer
+) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+DECLARE
+    forever CONSTANT bigint := 9007199254740992;
+    name CONSTANT text := head->>0;
+    length_ms CONSTANT numeric := head->>1;
+    now_ms bigint;
+    until_ms bigint;
+BEGIN
+    IF name IS NOT NULL THEN
+        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], '{}', patience_ms);
+    END IF;
+    now_ms := %schema%.anarchon_now_v1();
+    until_ms := CASE WHEN length_ms = 0 THEN 0
+        ELSE least(forever, now_ms + coalesce(length_ms, forever)) END;
+    IF name IS NOT NULL THEN
+        UPDATE %schema%.anarchon_job j SET paused_until_ms = until_ms
+        WHERE j.namespace = space AND j.job = name;
+    ELSE
+        PERFORM set_config('lock_timeout', patience_ms::text, true);
+        INSERT INTO %schema%.anarchon_namespace AS s (namespace, paused_until_ms)
+        VALUES (space, until_ms)
+        ON CONFLICT (namespace) DO UPDATE SET paused_until_ms = excluded.paused_until_ms;
+    END IF;
+    RETURN json_build_array(now_ms, '[]'::json);
+END
+$body$;
+
+-- Lines of history, newest first, as they read now: a running one whose runner nobody will
+-- follow reads lost. The head: limit, job, status, and the place before: slot, job, manual,
+-- attempt.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_history_v1(
+    space text, head jsonb, items jsonb, patience_ms integer
+) RETURNS json LANGUAGE plpgsql STABLE SET search_path = pg_catalog SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+DECLARE
+    now_ms CONSTANT bigint := %schema%.anarchon_now_v1();
+    name CONSTANT text := head->>1;
+    wanted CONSTANT text := head->>2;
+BEGIN
+    RETURN json_build_array(now_ms, coalesce((
+        SELECT json_agg(%schema%.anarchon_line_v1(x.line) ORDER BY x.n) FROM (
+            SELECT ROW(
+                a.namespace, a.job, a.slot_ms, a.manual, a.attempt,
+                CASE WHEN l.is_lost THEN 'lost' ELSE a.status END,
+                CASE WHEN l.is_lost THEN 'runner died' ELSE a.detail END,
+                a.reason, a.instance, a.started_ms, a.finished_ms, a.duration_ms, a.error,
+                a.traceback
+            )::%schema%.anarchon_attempt AS line,
+            row_number() OVER (
+                ORDER BY a.slot_ms DESC, a.job DESC, a.manual DESC, a.attempt DESC
+            ) AS n
+            FROM %schema%.anarchon_attempt a
+            LEFT JOIN %schema%.anarchon_run r ON a.status = 'running'
+                AND r.namespace = a.namespace AND r.job = a.job AND r.slot_ms = a.slot_ms
+                AND r.manual = a.manual AND r.attempt = a.attempt AND r.state = 'running'
+            CROSS JOIN LATERAL (
+                SELECT a.status = 'running' AND (r.job IS NULL OR r.end_ms <= now_ms
+                    AND NOT %schema%.anarchon_continuable_v1(r, r.catch_up_ms, now_ms)) AS is_lost
+            ) AS l
+            WHERE a.namespace = space AND (name IS NULL OR a.job = name)
+                AND (head->>3 IS NULL OR (a.slot_ms, a.job, a.manual, a.attempt)
+                    < ((head->>3)::bigint, head->>4, head->>5, (head->>6)::bigint))
+                AND (wanted IS NULL OR wanted = CASE WHEN l.is_lost THEN 'lost' ELSE a.status END)
+            ORDER BY a.slot_ms DESC, a.job DESC, a.manual DESC, a.attempt DESC
+            LIMIT (head->>0)::bigint
+        ) AS x
+    ), '[]'));
+END
+$body$;

@@ -1,0 +1,104 @@
+-- The tables of a store. %schema% stands for the quoted name of their schema.
+--
+-- Texts that are compared or sorted have the collation "C": by code point, on every server.
+
+CREATE TABLE IF NOT EXISTS %schema%.anarchon_format (
+    version integer NOT NULL
+);
+
+INSERT INTO %schema%.anarchon_format
+SELECT 1 WHERE NOT EXISTS (SELECT FROM %schema%.anarchon_format);
+
+CREATE TABLE IF NOT EXISTS %schema%.anarchon_namespace (
+    namespace text COLLATE "C" PRIMARY KEY,
+    paused_until_ms bigint NOT NULL
+);
+
+-- A row for each job is what its claims queue at; see functions.sql.
+CREATE TABLE IF NOT EXISTS %schema%.anarchon_job (
+    namespace text COLLATE "C" NOT NULL,
+    job text COLLATE "C" NOT NULL,
+    fence bigint NOT NULL DEFAULT 0,
+    floor_ms bigint NOT NULL DEFAULT -9007199254740992,
+    paused_until_ms bigint NOT NULL DEFAULT 0,
+    records bigint NOT NULL DEFAULT 0,
+    skips bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, job)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000
+);
+
+-- `end_ms` is the lease's end, of a waiting run the moment of its release.
+--
+-- The attempt belongs to the primary key so that a takeover changes a key, and a renewal
+-- doesn't: FOR KEY SHARE of a user's transaction holds the one off and lets the other through.
+-- No column that a renewal changes is in an index, and half of each page is left free, so
+-- that it changes one row in its page and no index.
+CREATE TABLE IF NOT EXISTS %schema%.anarchon_run (
+    namespace text COLLATE "C" NOT NULL,
+    job text COLLATE "C" NOT NULL,
+    slot_ms bigint NOT NULL,
+    manual text COLLATE "C" NOT NULL,
+    attempt bigint NOT NULL,
+    state text NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    end_ms bigint NOT NULL,
+    lease_ms bigint NOT NULL,
+    heartbeat_ms bigint NOT NULL,
+    beat bigint NOT NULL,
+    fence bigint NOT NULL,
+    deaths bigint NOT NULL,
+    budget bigint NOT NULL,
+    catch_up_ms bigint NOT NULL,
+    cancel integer NOT NULL,
+    status text,
+    detail text,
+    decided_by text COLLATE "C" NOT NULL,
+    since_ms bigint NOT NULL,
+    place_ms bigint NOT NULL,
+    PRIMARY KEY (namespace, job, slot_ms, manual, attempt)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000
+);
+
+-- The open runs of a job; and a second line of defence: where overlap is skipped, a run
+-- starts at one and the same place, and two can't be there. Where it is allowed the place is
+-- the slot. A run keeps its place through every takeover, whatever its job says by then.
+CREATE UNIQUE INDEX IF NOT EXISTS anarchon_open
+ON %schema%.anarchon_run (namespace, job, place_ms)
+WHERE state <> 'closed' AND manual = '';
+
+CREATE TABLE IF NOT EXISTS %schema%.anarchon_attempt (
+    namespace text COLLATE "C" NOT NULL,
+    job text COLLATE "C" NOT NULL,
+    slot_ms bigint NOT NULL,
+    manual text COLLATE "C" NOT NULL,
+    attempt bigint NOT NULL,
+    status text NOT NULL,
+    detail text,
+    reason text NOT NULL,
+    instance text,
+    started_ms bigint,
+    finished_ms bigint,
+    duration_ms bigint,
+    error text,
+    traceback text,
+    PRIMARY KEY (namespace, job, slot_ms, manual, attempt)
+) WITH (
+    fillfactor = 70,
+    autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000
+);
+
+CREATE INDEX IF NOT EXISTS anarchon_history
+ON %schema%.anarchon_attempt (namespace, slot_ms, job, manual, attempt);
+
+CREATE TABLE IF NOT EXISTS %schema%.anarchon_checkpoint (
+    namespace text COLLATE "C" NOT NULL,
+    job text COLLATE "C" NOT NULL,
+    slot_ms bigint NOT NULL,
+    manual text COLLATE "C" NOT NULL,
+    value text NOT NULL,
+    PRIMARY KEY (namespace, job, slot_ms, manual)
+);
