@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._durations import Duration
     from ._values import Run
     from .backends.memory import MemoryBackend
+    from .backends.postgres import PostgresBackend
     from .backends.sqlite import SqliteBackend
     from .context import Context, Signal
     from .decorators import cron, every, once, rrule, schedule
@@ -52,6 +53,7 @@ __all__ = [
     "MemoryBackend",
     "NotRunning",
     "Once",
+    "PostgresBackend",
     "RRule",
     "Run",
     "Schedule",
@@ -72,6 +74,7 @@ _HOMES = {
     "_durations": ("Duration",),
     "_values": ("Run",),
     "backends.memory": ("MemoryBackend",),
+    "backends.postgres": ("PostgresBackend",),
     "backends.sqlite": ("SqliteBackend",),
     "context": ("Context", "Signal"),
     "decorators": ("cron", "every", "once", "rrule", "schedule"),
