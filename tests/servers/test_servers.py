@@ -164,11 +164,14 @@ def test_a_port_that_somebody_took_is_changed():
 
 def test_programs_below_a_closed_folder_are_copied(tmp_path):
     closed = tmp_path / "closed"
-    (closed / "programs").mkdir(parents=True)
-    (closed / "programs" / "postgres").write_text("a program")
+    for name in ("programs/postgres", "programs.libs/library"):
+        file = closed / name
+        file.parent.mkdir(parents=True)
+        file.write_text("some bytes")
     closed.chmod(0o700)
     found = postgres.reachable(closed / "programs")
-    subprocess.run(["cat", str(found / "postgres")], check=True, **postgres.stand_in())
+    for file in (found / "postgres", found / "../programs.libs/library"):
+        subprocess.run(["cat", str(file)], check=True, **postgres.stand_in())
     assert (found == closed / "programs") == (postgres.stand_in() == {})
 
 
@@ -189,10 +192,11 @@ def test_of_nothing():
 @pytest.mark.parametrize(("ci", "failed"), [("", 1), ("true", 2)])
 def test_what_is_missing_fails_or_skips_its_test(tmp_path, ci, failed):
     (tmp_path / "test_it.py").write_text(OUTSIDE)
+    path = os.pathsep.join([*filter(None, sys.path), CHECKOUT])
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.servers.fixtures", "-rs", "-q", tmp_path],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": CHECKOUT, "CI": ci, "ANARCHON_CI": ""},
+        env=os.environ | {"PYTHONPATH": path, "CI": ci, "ANARCHON_CI": ""},
         capture_output=True,
         text=True,
         check=False,
