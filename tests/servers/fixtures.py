@@ -11,18 +11,20 @@ from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres import Postgres
 from tests.servers.processes import Bringer, Missing
 from tests.servers.redis import RedisServer
+from tests.servers.redis_groups import RedisCluster
 
 if TYPE_CHECKING:
     from tests.servers.processes import Server
+    from tests.servers.redis_groups import Group
 
 
 class SharedServers:
     """One running server of each variant for all tests of this process."""
 
     def __init__(self) -> None:
-        self._started: dict[str, Server] = {}
+        self._started: dict[str, Server | Group] = {}
 
-    def __call__(self, variant: str) -> Server:
+    def __call__(self, variant: str) -> Server | Group:
         """Return the server, started when it isn't running."""
         if variant not in self._started:
             self._started[variant] = self._make(variant)
@@ -35,9 +37,11 @@ class SharedServers:
         for server in self._started.values():
             server.delete()
 
-    def _make(self, variant: str) -> Server:
+    def _make(self, variant: str) -> Server | Group:
         if variant == "pgbouncer-15":
             return PgBouncer(self("postgres-15"))
+        if variant == "redis-cluster":
+            return RedisCluster()
         return Postgres(variant) if variant.startswith("postgres") else RedisServer(variant)
 
 
@@ -45,7 +49,7 @@ class SharedServers:
 def shared_server():
     """Give tests the server of a variant, as in `shared_server("redis-8.2")`.
 
-    Variants are those of `redis.py` and `postgres.py`, and "pgbouncer-15".
+    Variants are those of `redis.py` and `postgres.py`, "pgbouncer-15" and "redis-cluster".
     A test that uses it leaves it as it was, or takes a database, a prefix or users of its own.
     """
     servers = SharedServers()

@@ -43,6 +43,18 @@ class PgBouncer(Server):
         """Return the same as an address."""
         return f"postgresql://postgres@{self.host}:{self.port}/{database}"
 
+    def create_database(self) -> str:
+        """Make an empty database of the server, and return its name."""
+        return self.server.create_database()
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, ending the connections to it."""
+        self.server.drop_database(name)
+
+    def errors(self, database: str | None = None) -> list[str]:
+        """Return what the server's log complains about."""
+        return self.server.errors(database)
+
     def command(self) -> list[str]:
         config = self.folder / "pgbouncer.ini"
         config.write_text(

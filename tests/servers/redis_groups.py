@@ -15,9 +15,16 @@ class Group:
 
     servers: list[Server]
 
+    @property
+    def is_running(self) -> bool:
+        """Say whether all of them run."""
+        return all(server.is_running for server in self.servers)
+
     def start(self) -> None:
+        """Start those that don't run."""
         for server in self.servers:
-            server.start()
+            if not server.is_running:
+                server.start()
 
     def delete(self) -> None:
         for server in self.servers:
@@ -38,10 +45,23 @@ class RedisCluster(Group):
         settings = {"cluster-enabled": "yes", "cluster-node-timeout": 2000}
         self.nodes = [RedisServer(variant, settings=dict(settings), **options) for _ in range(3)]
         self.servers = list(self.nodes)
+        self._has_met = False
+
+    @property
+    def url(self) -> str:
+        """Return where the first node is."""
+        return self.nodes[0].url
 
     def start(self) -> None:
-        """Start the nodes, let them meet, and wait until all of them serve."""
+        """Start the nodes that don't run, and wait until all of them serve."""
         super().start()
+        if not self._has_met:
+            self._meet()
+            self._has_met = True
+        wait_until(self._is_complete, GROUP_SECONDS, "cluster is complete")
+
+    def _meet(self) -> None:
+        """Share the slots, and make the nodes known to each other."""
         first, *others = self.nodes
         for number, node in enumerate(self.nodes):
             bounds = (SLOTS * part // len(self.nodes) for part in (number, number + 1))
@@ -49,7 +69,6 @@ class RedisCluster(Group):
             node.ask("CLUSTER", "ADDSLOTS", *range(*bounds))
         for node in others:
             first.ask("CLUSTER", "MEET", node.host, node.port)
-        wait_until(self._is_complete, GROUP_SECONDS, "cluster is complete")
 
     def owner(self, key: str) -> RedisServer:
         """Return the node that has a key."""
@@ -124,12 +143,14 @@ class SentinelTrio(Group):
         self.servers = [*self.redises, *self.sentinels]
 
     def start(self) -> None:
-        """Start all and wait until a failover can be done."""
+        """Start those that don't run, and wait until a failover can be done."""
         for redis in self.redises:
-            redis.start()
-        self.redises[1].catch_up(self.redises[0])
-        for sentinel in self.sentinels:
-            sentinel.start()
+            if not redis.is_running:
+                redis.start()
+            if redis.primary is not None:
+                # What sentinels find when they start they know at once, all else much later.
+                redis.catch_up(redis.primary)
+        super().start()
         wait_until(self._is_ready, GROUP_SECONDS, "sentinels know each other")
 
     @property

@@ -51,6 +51,15 @@ def test_a_cluster_has_every_key_on_one_of_its_nodes(own_server, variant):
     assert owners == set(cluster.nodes)
 
 
+def test_a_cluster_is_shared_and_is_mended(shared_server):
+    cluster = shared_server("redis-cluster")
+    cluster.nodes[1].kill()
+    assert not cluster.is_running
+    assert shared_server("redis-cluster") is cluster
+    assert cluster.is_running
+    assert cluster.nodes[1].ask("CLUSTER", "INFO").startswith(b"cluster_state:ok")
+
+
 def test_sentinels_make_the_replica_the_primary(own_server):
     trio = own_server(SentinelTrio())
     old = trio.primary
@@ -86,7 +95,7 @@ def test_a_standby_is_promoted(own_server, variant):
 
 def test_a_pooler_shares_a_connection_between_clients(own_server, shared_server):
     pooler = own_server(PgBouncer(shared_server("postgres-15"), pool_size=1))
-    database = pooler.server.create_database()
+    database = pooler.create_database()
     question = "SELECT pg_backend_pid(), current_database()::text"
     with (
         psycopg.connect(pooler.url(database), autocommit=True) as one,
