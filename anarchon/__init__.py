@@ -10,9 +10,10 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._durations import Duration
-    from ._values import Run
+    from ._runs import Run
     from .backends.memory import MemoryBackend
     from .backends.postgres import PostgresBackend
+    from .backends.redis import RedisBackend
     from .backends.sqlite import SqliteBackend
     from .context import Context, Signal
     from .decorators import cron, every, once, rrule, schedule
@@ -55,6 +56,7 @@ __all__ = [
     "Once",
     "PostgresBackend",
     "RRule",
+    "RedisBackend",
     "Run",
     "Schedule",
     "Scheduler",
@@ -72,8 +74,9 @@ __all__ = [
 
 _HOMES = {
     "_durations": ("Duration",),
-    "_values": ("Run",),
+    "_runs": ("Run",),
     "backends.memory": ("MemoryBackend",),
+    "backends.redis": ("RedisBackend",),
     "backends.postgres": ("PostgresBackend",),
     "backends.sqlite": ("SqliteBackend",),
     "context": ("Context", "Signal"),

@@ -94,34 +94,31 @@ def _checked(url: str) -> SplitResult:
 
 
 def _door_of(url: str) -> Door:
-    driver()
-    from redis.connection import Connection, parse_url
-
+    connection = driver().connection
     try:
-        arguments: dict[str, Any] = dict(parse_url(url))
+        arguments: dict[str, Any] = connection.parse_url(url)
     except ValueError as error:
         # It names the option, not its value.
         raise BackendError(f"redis-py can't read the Redis URL: {error}") from None
-    return Door(arguments.pop("connection_class", Connection), arguments)
+    return Door(arguments.pop("connection_class", connection.Connection), arguments)
 
 
 # --- clients ----------------------------------------------------------------------
 
 
 def _by_client(client: Any) -> tuple[Way, str]:
-    from redis.connection import Connection, SSLConnection
-    from redis.sentinel import SentinelConnectionPool
-
+    redis = driver()
     pool = client.connection_pool
     door = _door_to(client)
-    if not isinstance(pool, SentinelConnectionPool):
+    if not isinstance(pool, redis.sentinel.SentinelConnectionPool):
         return Straight(lambda: [door]), _shown(door)
     if not pool.is_master:
         raise ConfigurationError(
             "RedisBackend writes, so it needs the master: give sentinel.master_for(…), not "
             "slave_for."
         )
-    made = SSLConnection if issubclass(door.connection_class, SSLConnection) else Connection
+    plain, tls = redis.connection.Connection, redis.connection.SSLConnection
+    made = tls if issubclass(door.connection_class, tls) else plain
     manager, name = pool.sentinel_manager, pool.service_name
     way = Sentinels(
         lambda: [_door_to(sentinel) for sentinel in manager.sentinels],

@@ -11,25 +11,21 @@ import functools
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._redis_talk import Address, ReplyError, Talk, seconds_left
+from ._redis_talk import ReplyError, Talk, seconds_left
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
     from types import ModuleType
 
-    from ._redis_talk import Word
+    from ._redis_talk import Address, Word
 
 # What redis-py is told about its own conversation and time limits is none of our business.
-_ITS_OWN = frozenset(
-    """
-    client_name command_packer connection_pool decode_responses driver_info
-    encoding encoding_errors event_dispatcher health_check_interval himport_registry
-    legacy_responses lib_name lib_version max_connections parser_class protocol
-    redis_connect_func retry retry_on_error retry_on_timeout single_connection_client
-    socket_connect_timeout socket_keepalive socket_read_size socket_timeout timeout
-    """.split()
+_NOT_OURS = (
+    *("cache", "client_", "command_packer", "connection_pool", "decode_", "driver_", "encoding"),
+    *("event_", "health_", "himport", "legacy_", "lib_", "maint", "max_connections", "orig_"),
+    *("oss_", "parser_", "protocol", "redis_connect", "retry", "single_", "socket_connect_"),
+    *("socket_read", "socket_timeout", "timeout"),
 )
-_THEIR_OWN = ("cache", "maint", "orig_", "oss_")
 
 
 class Door(NamedTuple):
@@ -54,25 +50,25 @@ class Door(NamedTuple):
         """Connect, say who we are, and choose the database."""
         talk = Talk(self._socket(deadline), self.address)
         try:
-            greetings = self._greetings()
-            for words, reply in zip(greetings, talk.ask_all(deadline, greetings), strict=True):
-                if isinstance(reply, ReplyError):
-                    raise _without(words[1:], reply)
+            self._greet(talk, deadline)
         except BaseException:
             talk.close()
             raise
         return talk
 
+    def _greet(self, talk: Talk, deadline: float) -> None:
+        greetings = self._greetings()
+        for words, reply in zip(greetings, talk.ask_all(deadline, greetings), strict=True):
+            if isinstance(reply, ReplyError):
+                raise _without(words[1:], reply)
+
     def _socket(self, deadline: float) -> socket.socket:
         known = {
-            name: value
-            for name, value in self.arguments.items()
-            if name not in _ITS_OWN and not name.startswith(_THEIR_OWN)
+            name: value for name, value in self.arguments.items() if not name.startswith(_NOT_OURS)
         }
         left = seconds_left(deadline)
-        connection = _bounded(self.connection_class)(
-            **known, socket_timeout=left, socket_connect_timeout=left
-        )
+        bounded = _bounded(self.connection_class)
+        connection = bounded(**known, socket_timeout=left, socket_connect_timeout=left)
         connection.anarchon_deadline = deadline
         made: socket.socket = connection._connect()  # noqa: SLF001 - all that is wanted of it
         return made
@@ -112,12 +108,13 @@ def driver() -> ModuleType:
 
 
 @functools.cache
-def _bounded(connection_class: type[Any]) -> type[Any]:
+def _bounded(connection_class: Hashable) -> type[Any]:
     """Return a class that connects by TCP as we do; what it does on top of that stays.
 
     A class of TLS calls the `_connect` that comes after its own, and finds ours there.
     """
     Connection = driver().connection.Connection  # noqa: N806 - a class
+    assert isinstance(connection_class, type)
     if not issubclass(connection_class, Connection):
         return connection_class
 

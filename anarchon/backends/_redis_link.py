@@ -41,22 +41,24 @@ class RedisLink:
         """
         by: Literal["EVALSHA", "EVAL"] = "EVALSHA"
         asked: Address | None = None
-        for _ in range(HOPS):
+        for hop in range(HOPS):
             commands = [script.command(by, self._namespace, arguments), *after]
             replies = self._said(commands, asked, deadline)
-            failed = [reply for reply in replies if isinstance(reply, ReplyError)]
-            if not failed:
+            error = next((reply for reply in replies if isinstance(reply, ReplyError)), None)
+            if error is None:
                 return replies
-            error = failed[0]
-            if error.code == "NOSCRIPT":
-                by = "EVAL"
-            elif error.code == "MOVED":
-                self._move(self._address_in(error), deadline)
-            elif error.code == "ASK":
-                asked = self._address_in(error)
-            else:
-                break
-        raise error
+            if hop == HOPS - 1:
+                raise error
+            match error.code:
+                case "NOSCRIPT":
+                    by = "EVAL"
+                case "MOVED":
+                    self._move(self._address_in(error), deadline)
+                case "ASK":
+                    asked = self._address_in(error)
+                case _:
+                    raise error
+        raise AssertionError("the last hop answers or raises")
 
     def _said(
         self, commands: Sequence[Sequence[Word]], asked: Address | None, deadline: float

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -19,7 +18,8 @@ from .base import FORMAT_VERSION
 if TYPE_CHECKING:
     from ._redis_talk import Word
 
-PARTS = "meta jobs runs lines checkpoints open kept skips order".split()
+PARTS = ("meta", "jobs", "runs", "lines", "checkpoints", "open", "kept", "skips", "order")
+_WITHOUT_LINES = ("look", "pause", "prepare", "renew", "save")  # they need none of lines.lua
 
 # The numbers of the rules, which the scripts share with the stores in Python.
 _NUMBERS = {
@@ -66,10 +66,13 @@ def prefix_of(namespace: str) -> str:
 
 @functools.cache
 def script_of(name: str) -> Script:
-    """Return a script with what every script shares in front of it."""
-    folder = files(__package__) / "lua"
+    """Return a script with what it shares with others in front of it."""
+    from importlib.resources import files
+
     numbers = [f"local {word} = {number}\n" for word, number in _NUMBERS.items()]
-    bodies = [(folder / f"{part}.lua").read_text("utf-8") for part in ("common", name)]
+    shared = ("common",) if name in _WITHOUT_LINES else ("common", "lines")
+    folder = files("anarchon.backends") / "lua"
+    bodies = [(folder / f"{part}.lua").read_text("utf-8") for part in (*shared, name)]
     text = "".join([*numbers, *bodies])
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 

@@ -111,9 +111,7 @@ def _check_role(talk: Talk, deadline: float) -> None:
         raise ConnectionRefusedError("the server that the sentinel named is no master (yet)")
 
 
-def first_of(
-    doors: Sequence[Door], deadline: float, enter: Callable[[Door, float], Talk]
-) -> Talk:
+def first_of(doors: Sequence[Door], deadline: float, enter: Callable[[Door, float], Talk]) -> Talk:
     """Return what the first door leads to that can be entered in its share of the time."""
     failed: Exception = ConnectionRefusedError("no server is known")
     for number, door in enumerate(doors):

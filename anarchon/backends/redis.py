@@ -18,14 +18,14 @@ from ._redis_link import RedisLink
 from ._redis_scripts import given_back, reply_of, script_for, script_of
 from ._redis_talk import seconds_left
 from ._remote import RemoteBackend
-from ._wire import Call, Reply
+from ._wire import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..errors import BackendError
     from ._rows import Position
-    from ._wire import Words
+    from ._wire import Reply, Words
 
 PAGE = 200  # how many lines of history are read at once
 

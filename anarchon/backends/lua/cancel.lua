@@ -1,5 +1,5 @@
 -- cancel: closes a waiting run, flags a running one.
--- KEYS: as above.
+-- KEYS: as in common.lua.
 -- ARGV[1]: nothing
 -- ARGV[2]: job, slot, manual
 

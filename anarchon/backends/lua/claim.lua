@@ -1,5 +1,5 @@
 -- claim: decides who runs these attempts, run by run in the order sent.
--- KEYS: as above.
+-- KEYS: as in common.lua.
 -- ARGV[1]: owner, instance, wins, tolerance, expected, steady
 -- ARGV[2] and on: job, slot, wants, reason, beat, unseen or null, fence seen, lease, heartbeat,
 --   budget, skip overlap, catch-up, manual

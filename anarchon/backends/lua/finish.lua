@@ -1,5 +1,5 @@
 -- finish: closes attempts with their results, and trims history in passing.
--- KEYS: as above.
+-- KEYS: as in common.lua.
 -- ARGV[1]: owner, instance
 -- ARGV[2] and on, a result: job, slot, manual, attempt, status, reason, started, duration,
 --   detail or null, error or null, traceback or null, fence, counted

@@ -1,5 +1,5 @@
 -- history: attempts of a job or of all, as they read now.
--- KEYS: as above; nothing is written.
+-- KEYS: as in common.lua; nothing is written.
 -- ARGV[1]: limit, job or null, status or null, and the position before or null: slot, job,
 --   manual, attempt
 --

@@ -1,5 +1,5 @@
 -- look: what is wrong among the open runs of these jobs, or (unfinished) all of them.
--- KEYS: as above; nothing is written.
+-- KEYS: as in common.lua; nothing is written.
 -- ARGV[1]: owner, everything
 -- ARGV[2] and on: job
 

@@ -1,5 +1,5 @@
 -- pause: stops starts of a job, or of every job; a duration of 0 ends that.
--- KEYS: as above.
+-- KEYS: as in common.lua.
 -- ARGV[1]: job or null, duration or null
 
 local head = given(1)

@@ -1,5 +1,5 @@
 -- prepare: tries every command that the others call, and writes the version of the format.
--- KEYS: as above; what is tried leaves nothing behind.
+-- KEYS: as in common.lua; what is tried leaves nothing behind.
 -- ARGV: none
 --
 -- The answers name, each with what the server said, the commands that don't work.

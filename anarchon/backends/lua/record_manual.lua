@@ -1,5 +1,5 @@
 -- record_manual: inserts manual runs as running; a repeat by the owner changes nothing.
--- KEYS: as above.
+-- KEYS: as in common.lua.
 -- ARGV[1]: owner, instance, lease
 -- ARGV[2] and on, a result: as for finish
 

@@ -1,5 +1,5 @@
 -- release: hands attempts over, or closes those that were cancelled or died for the last time.
--- KEYS: as above.
+-- KEYS: as in common.lua.
 -- ARGV[1]: owner, instance
 -- ARGV[2] and on, a result: as for finish
 

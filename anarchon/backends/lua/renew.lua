@@ -1,5 +1,5 @@
 -- renew: extends the leases that are still the asker's; never creates a record.
--- KEYS: as above.
+-- KEYS: as in common.lua.
 -- ARGV[1]: owner, lease
 -- ARGV[2] and on: job, slot, manual, attempt
 

@@ -1,5 +1,5 @@
 -- save: keeps a checkpoint, if the attempt is still the asker's.
--- KEYS: as above.
+-- KEYS: as in common.lua.
 -- ARGV[1]: owner, value
 -- ARGV[2]: job, slot, manual, attempt
 

@@ -1,5 +1,5 @@
 -- skip: closes slots as missed where nobody has them and the job's next slot is due.
--- KEYS: as above.
+-- KEYS: as in common.lua.
 -- ARGV[1]: owner, instance, tolerance
 -- ARGV[2] and on: job, slot, next slot, detail
 
