@@ -6,26 +6,31 @@ import uuid
 
 import pytest
 
-from anarchon.backends.postgres import PostgresBackend
 from anarchon.testing import LeaseBackendContract
-from tests.servers.places import place_on
+from tests.stores.postgres_clock import ByHand, TableClock, prepare
+from tests.stores.postgres_places import database_on
 
 
 @pytest.fixture(scope="module", params=["postgres-18", "postgres-15", "pgbouncer-15"])
-def store(request, shared_server):
-    with place_on(request.param, shared_server) as place:
-        yield place
-        assert place.errors() == []
+def database(request, shared_server):
+    """Give a database to all tests of a variant; each takes a namespace of its own."""
+    with database_on(shared_server, request.param) as database:
+        prepare(database)
+        yield database
 
 
-class TestPostgres(LeaseBackendContract):
-    """With short leases, whose end its tests wait for."""
-
-    lease_ms = 2000
+class TestPostgresByHand(LeaseBackendContract):
+    """On a clock in a table, so that leases end, days pass and clocks step at once."""
 
     @pytest.fixture(autouse=True)
-    def _on(self, store):
-        self.store = store
+    def _clock(self, database):
+        self.url = database.url
+        self.clock = TableClock(database)
+        yield
+        self.clock.close()
 
     def make_backend(self, folder):
-        return PostgresBackend(self.store.url, namespace=f"contract {uuid.uuid4()}")
+        return ByHand(self.url, clock=self.clock, namespace=f"contract {uuid.uuid4()}")
+
+    def make_clock(self, backend):
+        return self.clock

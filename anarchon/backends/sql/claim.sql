@@ -299,7 +299,11 @@ BEGIN
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) ORDER BY c.n
             );
-            EXIT WHEN chosen = '{}';
+            IF chosen = '{}' THEN  -- others decide about these just now
+                EXIT WHEN later = '{}';
+                todo := later;
+                CONTINUE;
+            END IF;
         END IF;
         IF extended <> '{}' THEN
             PERFORM FROM unnest(extended) AS e (n)
