@@ -43,11 +43,11 @@ if TYPE_CHECKING:
         Settings,
         Skip,
     )
+    from ._runs import Run
     from ._values import (
         Answer,
         Claims,
         Lease,
-        Run,
         Wish,
     )
 

@@ -16,6 +16,7 @@ from ._messages import (
     Note,
     Return,
 )
+from ._runs import Run
 from ._states import (
     NO_LONGER_HELD,
     NOT_HANDED_OVER,
@@ -31,7 +32,6 @@ from ._values import (
     Recorded,
     Released,
     Result,
-    Run,
     instant,
 )
 

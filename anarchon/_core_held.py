@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ._messages import (
     StartRun,
 )
+from ._runs import Run
 from ._states import HANDLER, RECORD
 from ._values import (
     Lease,
     Result,
-    Run,
     instant,
 )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ._demo_screen import Screen
     from ._demo_show import Act, Show
-    from ._values import Run
+    from ._runs import Run
 
 HANDOVER_SECONDS = 2.0
 TAKEOVER_SECONDS = LEASE_SECONDS + 2.0

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ._messages import (
         JobSpec,
     )
+    from ._runs import Run
     from ._scheduler_options import Options
     from ._threads import Engine
     from ._values import (
         Lease,
-        Run,
         RunKey,
     )
     from .jobs import Job

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ._clock import Clock
-    from ._values import Run, RunEvent, ServerInfo
+    from ._runs import Run
+    from ._values import RunEvent, ServerInfo
     from .events import AnyListener, Listeners
 
 # So many lines, and events, may wait; what comes on top is dropped and counted.

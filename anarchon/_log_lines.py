@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ._messages import (
         Note,
     )
+    from ._runs import Run
     from ._values import (
         Finding,
-        Run,
         RunEvent,
         RunKey,
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from ._named import NamedTuple
 
 if TYPE_CHECKING:
+    from ._runs import Run
     from ._values import (
         AbortReason,
         Claims,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         Reason,
         Renewed,
         Result,
-        Run,
         RunEvent,
         RunKey,
         Settled,

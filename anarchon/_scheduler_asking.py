@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 from ._durations import check_askable, parse_ms, shown
 from ._jobs_registry import checked_text
 from ._texts import clean, said
-from ._values import Run, Status, instant
+from ._values import Status, instant
 from .errors import ConfigurationError
 from .schedules import slot_source
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._durations import Duration
     from ._jobs_registry import Registry
     from ._messages import SlotSource
+    from ._runs import Run
     from ._scheduler_options import Options
     from .backends.base import ClaimBackend
     from .jobs import Job
@@ -107,11 +108,7 @@ class Asking:
         """
         _check_name(name)
         _check_status(status)
-        check_askable(before, "before")
-        if before is not None and not isinstance(before, Run):
-            raise ConfigurationError(
-                f"before: {shown(before)} is no run; give the last one of the page before"
-            )
+        _check_before(before)
         count = _counted(limit, "limit", MOST_RUNS)
         return self._ask(
             lambda store: store.history(name, limit=count, before=before, status=status)
@@ -177,6 +174,18 @@ def _check_status(status: object) -> None:
     if status is not None and not (isinstance(status, str) and status in known):
         raise ConfigurationError(
             f"status: {shown(status)} is not known; give one of {', '.join(known)}, or None"
+        )
+
+
+def _check_before(before: object) -> None:
+    if before is None:
+        return
+    from ._runs import Run
+
+    check_askable(before, "before")
+    if not isinstance(before, Run):
+        raise ConfigurationError(
+            f"before: {shown(before)} is no run; give the last one of the page before"
         )
 
 

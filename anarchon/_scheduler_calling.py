@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ._jobs_registry import Registry
     from ._lifecycle import Life
     from ._lifecycle_requests import Answer
+    from ._runs import Run
     from ._scheduler_options import Options
-    from ._values import Run
 
 
 class Calling:

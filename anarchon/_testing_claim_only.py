@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ._durations import Duration
+    from ._runs import Run
     from ._values import (
         Limits,
         OpenRun,
         Owner,
         Pace,
         Result,
-        Run,
         ServerInfo,
         Settled,
         SkipWish,

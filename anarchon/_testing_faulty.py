@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
+    from ._runs import Run
     from ._values import (
         Claims,
         Lease,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         Pace,
         Renewed,
         Result,
-        Run,
         RunKey,
         ServerInfo,
         Settled,

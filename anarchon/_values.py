@@ -1,9 +1,9 @@
 """The values that cross threads and the store's border: frozen, without behaviour.
 
 Nouns as in the specification. A `RunKey` is the identity of a run, a `Lease` the
-right to one attempt of it, a `Run` the public record of an attempt. Below them come
-the questions put to a store and its answers, then what goes into the core (inputs)
-and what comes out of it (actions).
+right to one attempt of it, a `Run` (``_runs.py``) the public record of an attempt. Below
+them come the questions put to a store and its answers; what goes into the core and comes
+out of it is in ``_messages.py``.
 
 Instants are whole milliseconds since 1970 UTC and end in ``_ms``, as do durations
 that cross the store's border. Names that end in nothing else are seconds of the
@@ -12,11 +12,13 @@ asker's own monotonic clock, which never leave the process.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ._named import NamedTuple
+
+if TYPE_CHECKING:
+    from ._runs import Run
 
 Status: TypeAlias = Literal[
     "running", "success", "failed", "interrupted", "skipped", "missed", "lost"
@@ -65,46 +67,6 @@ class Owner(NamedTuple):
 
     token: str
     instance_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The record of one attempt of a run, as history and events show it.
-
-    ``slot`` is milliseconds since 1970 UTC and the same on every instance and attempt;
-    the three datetimes are aware, in UTC; ``duration_ms`` is monotonic time.
-    """
-
-    run_id: str
-    job: str
-    slot: int
-    scheduled_at: datetime
-    attempt: int
-    status: Status
-    detail: str | None = None
-    reason: Reason = "scheduled"
-    manual: bool = False
-    instance_id: str | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    duration_ms: int | None = None
-    error: str | None = None
-    traceback: str | None = None
-
-    def __str__(self) -> str:
-        """Return one short line: the run, and how this attempt went."""
-        detail = f" ({self.detail})" if self.detail else ""
-        took = "" if self.duration_ms is None else f", {self.duration_ms} ms"
-        where = "" if self.instance_id is None else f", on {self.instance_id}"
-        told = f"{self.status}{detail}, attempt {self.attempt}{took}{where}"
-        return f"{self.job} @ {moment(self.scheduled_at)}: {told}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dict that is ready for JSON; datetimes as ISO text."""
-        return {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in asdict(self).items()
-        }
 
 
 # --- questions to a store ---------------------------------------------------------

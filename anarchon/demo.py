@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
 
-    from ._values import Run
+    from ._runs import Run
 
 DEFAULT_MINUTES = 3.6  # and a little to stop in: less than 4 in all
 _HISTORY_LIMIT = 1000

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 from ._durations import check_askable, shown
-from ._values import Run, RunEvent
+from ._values import RunEvent
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Self
+
+    from ._runs import Run
 
 StoreEventName: TypeAlias = Literal["store_down", "store_up"]
 OtherEventName: TypeAlias = Literal["overdue"]
@@ -50,7 +52,7 @@ class StoreEvent:
         return {**fields, "at": self.at.isoformat(), "since": self.since.isoformat()}
 
 
-RunListener: TypeAlias = Callable[[Run], object]
+RunListener: TypeAlias = "Callable[[Run], object]"
 StoreListener: TypeAlias = Callable[[StoreEvent], object]
 AnyListener: TypeAlias = Callable[[Any], object]
 

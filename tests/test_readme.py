@@ -20,7 +20,7 @@ import pytest
 import anarchon
 from anarchon import MemoryBackend, Scheduler, SqliteBackend
 from anarchon._log_lines import run_line
-from anarchon._values import Run
+from anarchon._runs import Run
 from anarchon.events import EVENTS
 from anarchon.testing import ManualClock
 

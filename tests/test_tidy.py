@@ -30,6 +30,7 @@ PURE = (
     "_values.py",
     "_messages.py",
     "_named.py",
+    "_runs.py",
     "backends/_rules*.py",
 )
 PURE_IMPORTS = {

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from .._runs import Run
     from .._values import (
         Answer,
         Claims,
         Looked,
         OpenRun,
         Renewed,
-        Run,
         ServerInfo,
         Settlement,
         Status,

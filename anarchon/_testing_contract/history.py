@@ -11,7 +11,7 @@ from .bench import Contract, same
 from .needs import needs
 
 if TYPE_CHECKING:
-    from .._values import Run
+    from .._runs import Run
     from .bench import Bench
 
 DAY = 24 * 3600

@@ -26,6 +26,7 @@ from .base import LeaseBackend
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .._runs import Run
     from .._values import (
         Claims,
         Lease,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         Pace,
         Renewed,
         Result,
-        Run,
         RunKey,
         ServerInfo,
         Settled,

@@ -50,7 +50,8 @@ from ._storable import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .._values import Answer, OpenRun, Result, Run, RunKey, Settlement, SkipWish, Status, Wish
+    from .._runs import Run
+    from .._values import Answer, OpenRun, Result, RunKey, Settlement, SkipWish, Status, Wish
     from ._rows import Rows
     from ._rules import (
         Moment,

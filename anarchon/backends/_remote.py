@@ -23,6 +23,7 @@ from ._storable import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .._runs import Run
     from .._values import (
         Claims,
         Lease,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         Pace,
         Renewed,
         Result,
-        Run,
         RunKey,
         Settled,
         SkipWish,

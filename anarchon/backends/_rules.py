@@ -26,11 +26,11 @@ from .._named import NamedTuple
 from .._values import (
     Closed,
     OpenRun,
-    Run,
     instant,
 )
 
 if TYPE_CHECKING:
+    from .._runs import Run
     from .._values import (
         Owner,
         Pace,
@@ -281,6 +281,8 @@ def open_run(run: RunState, owner: Owner, now: Moment) -> OpenRun:
 
 def public_run(row: AttemptRow) -> Run:
     """Return a line of history as the public record."""
+    from .._runs import Run
+
     key = row.key
     return Run(
         run_id=key.run_id,

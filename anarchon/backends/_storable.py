@@ -17,7 +17,8 @@ from ..errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .._values import Result, Run, Wish
+    from .._runs import Run
+    from .._values import Result, Wish
     from ._rows import Position
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years that datetime knows

@@ -75,12 +75,12 @@ from ._storable import is_sound, is_storable, names, printable, printable_owner,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from .._runs import Run
     from .._values import (
         Answer,
         Owner,
         Pace,
         Result,
-        Run,
         Settlement,
         SkipWish,
         Status,

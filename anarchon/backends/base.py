@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .._runs import Run
     from .._values import (
         Claims,
         Lease,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
         Pace,
         Renewed,
         Result,
-        Run,
         RunKey,
         ServerInfo,
         Settled,

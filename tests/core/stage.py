@@ -53,10 +53,10 @@ if TYPE_CHECKING:
         Input,
         JobSpec,
     )
+    from anarchon._runs import Run
     from anarchon._values import (
         Answer,
         OpenRun,
-        Run,
         Wish,
     )
 

@@ -18,9 +18,9 @@ from anarchon._messages import (
     Skip,
     Unfinished,
 )
+from anarchon._runs import Run
 from anarchon._values import (
     Recorded,
-    Run,
     instant,
 )
 from tests.core.harness import Story

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from anarchon._messages import (
     JobSpec,
 )
+from anarchon._runs import Run
 from anarchon._values import (
     Closed,
     Early,
@@ -15,7 +16,6 @@ from anarchon._values import (
     Lease,
     Missing,
     OpenRun,
-    Run,
     RunKey,
     Suspect,
     Terms,

@@ -11,7 +11,8 @@ import pytest
 from anarchon._demo_screen import Screen
 from anarchon._demo_show import Act, Attempt
 from anarchon._demo_summary import show_summary, tally
-from anarchon._values import Run, instant
+from anarchon._runs import Run
+from anarchon._values import instant
 
 NAMES = {"host:1": "one", "host:2": "two"}
 SLOT = 1_790_000_000_000

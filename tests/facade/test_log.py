@@ -12,9 +12,9 @@ from anarchon import _log_lines as lines
 from anarchon._messages import (
     Note,
 )
+from anarchon._runs import Run
 from anarchon._tzdata import tzdata_version
 from anarchon._values import (
-    Run,
     RunKey,
     instant,
 )

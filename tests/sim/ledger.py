@@ -30,8 +30,9 @@ if TYPE_CHECKING:
         Skip,
         StoreCall,
     )
+    from anarchon._runs import Run
     from anarchon._threads_lanes import StoreAnswer
-    from anarchon._values import Result, Run, Terms, Wish
+    from anarchon._values import Result, Terms, Wish
 
     from .store import Store
     from .world import World

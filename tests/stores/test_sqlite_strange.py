@@ -6,7 +6,8 @@ import sqlite3
 
 import pytest
 
-from anarchon._values import Closed, Owner, Pace, Recorded, Run, Won, instant
+from anarchon._runs import Run
+from anarchon._values import Closed, Owner, Pace, Recorded, Won, instant
 from anarchon.backends._rules import NO_FLOOR, JobState
 from anarchon.backends.memory import MemoryBackend
 from anarchon.backends.sqlite import SqliteBackend
