@@ -39,15 +39,11 @@ end
 
 -- Words and numbers ------------------------------------------------------------------------
 
-local function set_of(words)
-  local set = {}
-  for word in words:gmatch('%S+') do set[word] = true end
-  return set
-end
-
-local STATES = set_of('running waiting closed')
-local STATUSES = set_of('running success failed interrupted skipped missed lost')
-local REASONS = set_of('scheduled manual catch-up takeover')
+local STATES = {running = true, waiting = true, closed = true}
+local STATUSES = {
+  running = true, success = true, failed = true, interrupted = true, skipped = true,
+  missed = true, lost = true,
+}
 
 local function digits(number)
   return string.format('%.0f', number)
@@ -63,20 +59,14 @@ local function text(value)
   if type(value) == 'string' then return value end
 end
 
--- An array as JSON, of `count` values; what is nil is missing.
-local function written(values, count)
-  local parts = {}
-  for place = 1, count do
-    local value = values[place]
-    if value == nil then
-      parts[place] = 'null'
-    elseif type(value) == 'number' then
-      parts[place] = digits(value)
-    else
-      parts[place] = cjson.encode(value)
-    end
-  end
-  return '[' .. table.concat(parts, ',') .. ']'
+-- A text as JSON, or null.
+local function quoted(value)
+  return cjson.encode(value)
+end
+
+-- A number as JSON, or null.
+local function number(value)
+  return value and digits(value) or 'null'
 end
 
 -- What was stored as an array, or an empty one: anybody may have written there.
@@ -131,24 +121,34 @@ local RUN = {
   'state', 'attempt', 'first', 'owner', 'ends', 'lease', 'heartbeat', 'beat', 'fence', 'deaths',
   'budget', 'catch_up', 'cancel', 'status', 'detail', 'by', 'since',
 }
-local IS_TEXT, MAY_MISS = set_of('state owner status detail by'), set_of('status detail')
+local NUMBERS = {
+  'attempt', 'first', 'ends', 'lease', 'heartbeat', 'beat', 'fence', 'deaths', 'budget',
+  'catch_up', 'cancel', 'since',
+}
+local FORM =
+  '["%s",%.0f,%.0f,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%s,%s,%.0f]'
 local MOST = 2 * FOREVER -- the sum of a time and the longest lease
 
 local function run_of(raw)
   local values, run = stored(raw), {}
-  for place, name in ipairs(RUN) do
-    local value = values[place]
-    if value == cjson.null then value = nil end
-    if IS_TEXT[name] then
-      run[name] = text(value)
-    else
-      run[name] = whole(value, -MOST, MOST)
-    end
-    if run[name] == nil and not (MAY_MISS[name] and value == nil) then return end
+  for place = 1, #RUN do run[RUN[place]] = values[place] end
+  for place = 1, #NUMBERS do
+    if not whole(run[NUMBERS[place]], -MOST, MOST) then return end
   end
+  if run.status == cjson.null then run.status = nil end
+  if run.detail == cjson.null then run.detail = nil end
   local known = STATES[run.state] and (run.status == nil or STATUSES[run.status])
-  local counted = run.attempt > 0 and run.lease >= 0 and run.heartbeat >= 0
-  if known and counted and run.first > 0 and run.first <= run.attempt then return run end
+  local texts = text(run.owner) and text(run.by) and (run.detail == nil or text(run.detail))
+  local counted = run.first > 0 and run.attempt >= run.first and run.lease >= 0
+  return known and texts and counted and run.heartbeat >= 0 and run or nil
+end
+
+local function raw_of(run)
+  return FORM:format(
+    run.state, run.attempt, run.first, quoted(run.owner), run.ends, run.lease, run.heartbeat,
+    run.beat, run.fence, run.deaths, run.budget, run.catch_up, run.cancel, quoted(run.status),
+    quoted(run.detail), quoted(run.by), run.since
+  )
 end
 
 -- What can't be read is decided, by nobody.
@@ -191,9 +191,8 @@ end
 
 -- Write a run, and where it stands.
 local function put(run)
-  local values, class = {}, class_of(run)
-  for place, name in ipairs(RUN) do values[place] = run[name] end
-  call('HSET', RUNS, run.id, written(values, #RUN))
+  local class = class_of(run)
+  call('HSET', RUNS, run.id, raw_of(run))
   if run.class == class then return end
   if run.class then
     call('ZREM', run.class, run.id)
@@ -243,8 +242,9 @@ local function job_of(name)
 end
 
 local function put_job(job)
-  local values = {job.fence, job.floor, job.paused, job.records, job.skips}
-  call('HSET', JOBS, job.name, written(values, 5))
+  local form = '[%.0f,%.0f,%.0f,%.0f,%.0f]'
+  local raw = form:format(job.fence, job.floor, job.paused, job.records, job.skips)
+  call('HSET', JOBS, job.name, raw)
   if not format then
     format = FORMAT -- everything else is gone as well: somebody flushed the server
     call('HSET', META, 'format', digits(FORMAT))

@@ -6,7 +6,8 @@ local LINE = {
   'status', 'detail', 'reason', 'instance', 'started', 'finished', 'duration', 'error',
   'traceback',
 }
-local IS_TIME = set_of('started finished duration')
+local IS_TIME = {started = true, finished = true, duration = true}
+local REASONS = {scheduled = true, manual = true, ['catch-up'] = true, takeover = true}
 
 local function line_field(id, attempt)
   return id .. '\0' .. digits(attempt)
@@ -30,9 +31,11 @@ local function find_line(id, attempt)
 end
 
 local function put_line(id, attempt, line)
-  local values = {}
-  for place, name in ipairs(LINE) do values[place] = line[name] end
-  call('HSET', LINES, line_field(id, attempt), written(values, #LINE))
+  local parts = {}
+  for place, name in ipairs(LINE) do
+    parts[place] = IS_TIME[name] and number(line[name]) or quoted(line[name])
+  end
+  call('HSET', LINES, line_field(id, attempt), '[' .. table.concat(parts, ',') .. ']')
 end
 
 -- Change how an attempt ended, if its line is there; what the ending doesn't say stays.

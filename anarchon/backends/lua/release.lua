@@ -5,6 +5,10 @@
 
 local owner = given(1)[1]
 
+local function said(words)
+  return words ~= '' and words or nil
+end
+
 local function hand_over(run, result)
   local ending = ending_of(result)
   ending.status = 'interrupted'
@@ -13,13 +17,13 @@ local function hand_over(run, result)
     ending.detail = 'cancelled'
   elseif result.counted > 0 and run.deaths >= run.budget then
     if run.budget > 0 then
-      local said = result.error and ': ' .. result.error or ''
-      ending.status, ending.detail, ending.error = 'failed', nil, died(run.deaths) .. said
+      local why = said(result.error) and ': ' .. result.error or ''
+      ending.status, ending.detail, ending.error = 'failed', nil, died(run.deaths) .. why
     else
       ending.status, ending.detail = 'lost', 'runner died'
     end
   else
-    ending.detail = result.detail or 'handed over'
+    ending.detail = said(result.detail) or 'handed over'
     run.state, run.ends, run.since = 'waiting', now, now
     put(run)
     end_line(run.id, run.attempt, ending)
