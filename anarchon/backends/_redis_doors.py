@@ -7,14 +7,13 @@ time limits that hold.
 
 from __future__ import annotations
 
-import functools
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._redis_talk import ReplyError, Talk, seconds_left
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import ModuleType
 
     from ._redis_talk import Address, Word
@@ -43,8 +42,11 @@ class Door(NamedTuple):
         return str(host or "localhost"), int(port or 6379)
 
     def at(self, address: Address) -> Door:
-        """Return the same door on another server."""
-        return self._replace(arguments={**self.arguments, "host": address[0], "port": address[1]})
+        """Return the same door on another server, which is never asked by a Unix socket."""
+        there = {**self.arguments, "host": address[0], "port": address[1]}
+        if there.pop("path", None) is None:
+            return self._replace(arguments=there)
+        return Door(driver().connection.Connection, there)
 
     def opened(self, deadline: float) -> Talk:
         """Connect, say who we are, and choose the database."""
@@ -107,14 +109,12 @@ def driver() -> ModuleType:
     return redis
 
 
-@functools.cache
-def _bounded(connection_class: Hashable) -> type[Any]:
+def _bounded(connection_class: type[Any]) -> type[Any]:
     """Return a class that connects by TCP as we do; what it does on top of that stays.
 
     A class of TLS calls the `_connect` that comes after its own, and finds ours there.
     """
     Connection = driver().connection.Connection  # noqa: N806 - a class
-    assert isinstance(connection_class, type)
     if not issubclass(connection_class, Connection):
         return connection_class
 

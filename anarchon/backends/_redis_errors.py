@@ -26,31 +26,33 @@ _ADVICE: Mapping[str, str] = {
     "NOREPLICAS": "it has fewer replicas than min-replicas-to-write asks for",
     "NOAUTH": "it asks for a password: give one in the URL or to the client",
     "WRONGPASS": "the user or the password is wrong",
-    "NOPERM": "grant what is missing; the documentation has the line for ACL SETUSER",
+    "NOPERM": "grant what is missing: the commands that the documentation lists, and keys ~{keys}*",
     "WRONGTYPE": "somebody else uses keys of this namespace: remove them, or take another one",
-    "NOPROTO": "this is no server that anarchon knows",
 }
 _ANSWERED = ("WRONGTYPE", "NEWERFORMAT", "ERR")  # it works, and won't do what is asked
 
 
-def explained(error: Exception, name: str) -> BackendError:
-    """Return what an error of the server, or of the way to it, means."""
+def explained(error: Exception, name: str, keys: str) -> BackendError:
+    """Return what an error of the server, or of the way to it, means.
+
+    `keys` is what the keys of the namespace begin with.
+    """
     if isinstance(error, ReplyError):
-        return _refused(error, name)
+        return _refused(error, name, keys)
     if isinstance(error, TypeError) and "keyword argument" in str(error):
         return BackendError(f"redis-py doesn't know an option of {name}: {error}")
-    return BackendUnavailable(f"Redis at {name} can't be reached: {said(error)}")
+    return BackendUnavailable(f"Redis at {name} can't be asked: {said(error)}")
 
 
-def _refused(error: ReplyError, name: str) -> BackendError:
+def _refused(error: ReplyError, name: str, keys: str) -> BackendError:
     if error.code == "NEWERFORMAT":
         return BackendError(
             f"What is stored in Redis at {name} was written by a newer anarchon (format "
             f"{str(error).partition(' ')[2]}): upgrade this one, or use another namespace."
         )
-    code = error.code
-    if "can't run this command" in str(error) or "has no permissions" in str(error):
-        code = "NOPERM"
-    advice = _ADVICE.get(code, "")
-    kind = BackendError if code in _ANSWERED else BackendUnavailable
+    advice = _ADVICE.get(error.code, "").replace("{keys}", keys)
+    if "unknown command" in str(error):
+        advice = "anarchon needs Redis 6.2 or Valkey 7.2, or newer, with EVAL and EVALSHA"
+    crowded = "max number of clients" in str(error)
+    kind = BackendError if error.code in _ANSWERED and not crowded else BackendUnavailable
     return kind(f"Redis at {name} refused: {error}{advice and f' ({advice})'}")

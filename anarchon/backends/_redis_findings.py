@@ -44,7 +44,7 @@ def version_of(facts: Facts) -> tuple[str, str]:
     numbers = tuple(map(int, re.findall(r"\d+", version)))
     if numbers and numbers < MINIMUM[store]:
         raise too_old(f"{store.capitalize()} {version}")
-    return store, version or "of unknown version"
+    return store, version
 
 
 def too_old(what: str) -> ServerTooOld:
@@ -97,7 +97,8 @@ def missing(answers: list[Any]) -> ReplyError | None:
         ServerTooOld: An option of a command is unknown.
     """
     for command, text in answers:
+        error = ReplyError(text)
         if "syntax error" in text:
             raise too_old("The server")
-        return ReplyError(f"NOPERM {command}: {text}")
+        return ReplyError(f"NOPERM {command}: {error}") if error.code == "NOPERM" else error
     return None

@@ -8,7 +8,9 @@ exception from here closes the conversation; nothing can be read after a part of
 from __future__ import annotations
 
 import io
+import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -19,13 +21,25 @@ Word: TypeAlias = str | bytes | int
 Address: TypeAlias = tuple[str, int]
 
 
+# How Redis 6.2 begins what a script was refused: "… @user_script: 332: -READONLY You can't …".
+_IN_SCRIPT = re.compile(r".*@user_script: ?\d+: -?", re.DOTALL)
+_FORBIDDEN = ("ACL failure in script", "can't run this command", "has no permissions")
+
+
 class ReplyError(Exception):
-    """The server answered with an error; `code` is its first word."""
+    """The server answered with an error; `code` is the word that names it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(_IN_SCRIPT.sub("", text).strip())
 
     @property
     def code(self) -> str:
         """Return the word that names the error, such as ``READONLY``."""
-        return str(self).partition(" ")[0]
+        text = str(self)
+        if any(words in text for words in _FORBIDDEN):
+            return "NOPERM"  # what a script may not do has no code of its own
+        code = text.partition(" ")[0]
+        return code if code.isupper() else "ERR"
 
 
 def seconds_left(deadline: float) -> float:
@@ -46,8 +60,9 @@ class Talk:
         self._file = io.BufferedReader(self._incoming, 65_536)
 
     def close(self) -> None:
-        """Close the socket; nothing is said to the server."""
-        self._socket.close()
+        """Close the socket; nothing is said to the server. Never raises."""
+        with suppress(OSError):
+            self._socket.close()
 
     def ask(self, deadline: float, *words: Word) -> Any:
         """Send one command and return its reply; raises `ReplyError` for an error reply."""

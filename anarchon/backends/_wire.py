@@ -49,6 +49,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from .._texts import clean
 from .._values import (
     Claims,
     Closed,
@@ -76,7 +77,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from .._runs import Run
-    from .._values import (
+    from .._texts import clean
+from .._values import (
         Answer,
         Owner,
         Pace,
@@ -147,7 +149,7 @@ def _wish(wish: Wish, pace: Pace) -> tuple[Scalar, ...]:
 def skip_call(wishes: Sequence[SkipWish], owner: Owner, pace: Pace) -> Call:
     """Return a skip of the slots that a store can hold."""
     items = tuple(
-        (wish.key.job, wish.key.slot_ms, wish.next_ms, wish.detail)
+        (wish.key.job, wish.key.slot_ms, wish.next_ms, clean(wish.detail))
         for wish in wishes
         if is_storable(wish.key)
     )

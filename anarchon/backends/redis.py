@@ -15,7 +15,7 @@ from . import _redis_findings as server
 from ._redis_arguments import replicas_of, silent, way_to
 from ._redis_errors import explained
 from ._redis_link import RedisLink
-from ._redis_scripts import given_back, reply_of, script_for, script_of
+from ._redis_scripts import given_back, prefix_of, reply_of, script_for, script_of
 from ._redis_talk import seconds_left
 from ._remote import RemoteBackend
 from ._wire import Call
@@ -71,7 +71,7 @@ class RedisBackend(RemoteBackend[RedisLink]):
         return RedisLink(self._way, self._way.connected(deadline), self.namespace)
 
     def _explained(self, error: Exception) -> BackendError:
-        return explained(error, self._name)
+        return explained(error, self._name, prefix_of(self.namespace))
 
     # --- opening ----------------------------------------------------------------
 
