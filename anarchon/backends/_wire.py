@@ -77,8 +77,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from .._runs import Run
-    from .._texts import clean
-from .._values import (
+    from .._values import (
         Answer,
         Owner,
         Pace,
