@@ -240,7 +240,7 @@ class Postgres(Server):
         self._write_config()
         os.kill(self.pid, signal.SIGHUP)
         question = "SELECT pg_conf_load_time()"
-        wait_until(lambda: self.ask(question) != before, 10, "configuration is loaded")
+        wait_until(lambda: self.ask(question) != before, "configuration is loaded")
 
     def errors(self, database: str | None = None) -> list[str]:
         """Return the log's ERROR, FATAL and PANIC lines, of one database or of all."""
@@ -256,7 +256,7 @@ class Postgres(Server):
         """Wait until a standby shows everything that its primary has written so far."""
         ((end,),) = primary.ask("SELECT pg_current_wal_lsn()::text")
         question = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
-        wait_until(lambda: self.ask(question, (end,)) == [(True,)], 10, "standby catches up")
+        wait_until(lambda: self.ask(question, (end,)) == [(True,)], "standby catches up")
 
     def kill(self) -> None:
         """End all of its processes with SIGKILL, as a crash of the machine does, and wait."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tests.servers.faketime import SteppedClock
 
 START_SECONDS = 20.0
-STOP_SECONDS = 10.0
+STOP_SECONDS = 20.0
+WAIT_SECONDS = 20.0
 POLL_SECONDS = 0.005
 # Below the ports that the kernel gives to clients: a client that keeps connecting to a server
 # that is down could otherwise be given the server's own port, and would talk to itself.
@@ -146,12 +147,12 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def wait_until(condition, seconds: float, what: str) -> None:
+def wait_until(condition, what: str) -> None:
     """Ask again and again, for what gives no signal: another process's state."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise ServerError(f"waited {seconds} s: {what}")
+            raise ServerError(f"not so in {WAIT_SECONDS} s: {what}")
         time.sleep(POLL_SECONDS)
 
 

@@ -138,7 +138,7 @@ class RedisServer(Server):
             own = self.info("replication")
             return own["master_link_status"] == "up" and int(own["slave_repl_offset"]) >= end
 
-        wait_until(has_caught_up, 10, "replica catches up")
+        wait_until(has_caught_up, "replica catches up")
 
     def command(self) -> list[str]:
         config = self.folder / "redis.conf"

@@ -7,7 +7,6 @@ from tests.servers.redis import RedisServer, quoted_values
 from tests.servers.resp import Client, ReplyError
 
 SLOTS = 16_384
-GROUP_SECONDS = 15.0
 
 
 class Group:
@@ -58,7 +57,7 @@ class RedisCluster(Group):
         if not self._has_met:
             self._meet()
             self._has_met = True
-        wait_until(self._is_complete, GROUP_SECONDS, "cluster is complete")
+        wait_until(self._is_complete, "cluster is complete")
 
     def _meet(self) -> None:
         """Share the slots, and make the nodes known to each other."""
@@ -151,7 +150,7 @@ class SentinelTrio(Group):
                 # What sentinels find when they start they know at once, all else much later.
                 redis.catch_up(redis.primary)
         super().start()
-        wait_until(self._is_ready, GROUP_SECONDS, "sentinels know each other")
+        wait_until(self._is_ready, "sentinels know each other")
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -172,7 +171,7 @@ class SentinelTrio(Group):
         old = self.primary
         (new,) = (redis for redis in self.redises if redis is not old)
         old.kill()
-        wait_until(lambda: self._is_led_by(new), GROUP_SECONDS, "failover is done")
+        wait_until(lambda: self._is_led_by(new), "failover is done")
         new.primary = None  # for its next start
         old.primary = new
         return new

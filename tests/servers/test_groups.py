@@ -146,7 +146,7 @@ def test_a_clock_leaves_nothing_behind_after_a_kill(own_server):
     pid = server.pid
     assert left_of(pid)
     server.kill()
-    wait_until(lambda: not left_of(pid), 5, "what the clock used is removed")
+    wait_until(lambda: not left_of(pid), "what the clock used is removed")
 
 
 def left_of(pid: int) -> list[Path]:

@@ -108,8 +108,8 @@ def test_it_passes_everything_and_counts(proxy, connect, echo):
     first.shutdown(socket.SHUT_WR)
     assert first.recv(1) == b""
     second.close()
-    wait_until(lambda: echo.seen.count("end") == 2, LIMIT_SECONDS, "both ends are passed on")
-    wait_until(lambda: proxy.counts.open == 0, LIMIT_SECONDS, "both links are forgotten")
+    wait_until(lambda: echo.seen.count("end") == 2, "both ends are passed on")
+    wait_until(lambda: proxy.counts.open == 0, "both links are forgotten")
 
 
 def test_it_passes_a_reset_on(connect, echo):
@@ -117,7 +117,7 @@ def test_it_passes_a_reset_on(connect, echo):
     echoed(client)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     client.close()
-    wait_until(lambda: "reset" in echo.seen, LIMIT_SECONDS, "the server sees the reset")
+    wait_until(lambda: "reset" in echo.seen, "the server sees the reset")
 
 
 def test_drop(proxy, connect):
@@ -159,7 +159,7 @@ def test_pieces_that_are_late_keep_their_order(proxy, connect, echo):
     client = connect()
     proxy.delay(0.2)
     client.sendall(b"first ")
-    wait_until(lambda: proxy.counts.bytes_to_server == 6, LIMIT_SECONDS, "it is under way")
+    wait_until(lambda: proxy.counts.bytes_to_server == 6, "it is under way")
     proxy.passing()
     client.sendall(b"second")
     assert read(client, 12) == b"first second"
@@ -187,7 +187,7 @@ def test_a_black_hole_swallows_what_is_under_way_and_the_end_of_the_server(proxy
     client = connect()
     proxy.delay(0.2)
     client.sendall(b"bye")
-    wait_until(lambda: "end" in echo.seen, LIMIT_SECONDS, "the server has ended")
+    wait_until(lambda: "end" in echo.seen, "the server has ended")
     proxy.black_hole()
     client.settimeout(0.5)
     with pytest.raises(TimeoutError):
@@ -242,7 +242,7 @@ def test_cut(proxy, connect, echo):
         assert read(client, 5) == b"hel"
         assert client.recv(1) == b""
         client.close()
-    wait_until(lambda: echo.seen.count("end") == 2, LIMIT_SECONDS, "the server is told the ends")
+    wait_until(lambda: echo.seen.count("end") == 2, "the server is told the ends")
     proxy.cut_after(0)
     client = connect()
     client.sendall(b"hello")
@@ -294,7 +294,7 @@ def test_the_end_breaks_and_closes_everything(echo):
             client.recv(1)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((proxy.host, proxy.port))
-    wait_until(lambda: threading.active_count() == before, LIMIT_SECONDS, "all threads end")
+    wait_until(lambda: threading.active_count() == before, "all threads end")
 
 
 def test_redis_behind_it(own_server):

@@ -237,7 +237,7 @@ def test_nothing_is_left_of_tests_that_are_killed():
         for line in tests.stdout.read().decode().splitlines():
             folder, pid = line.split()
             wait_for_the_end(int(pid))
-            wait_until(lambda name=folder: not Path(name).exists(), 10, "the folder is removed")
+            wait_until(lambda name=folder: not Path(name).exists(), "the folder is removed")
         assert tests.wait() == -signal.SIGKILL
 
 
