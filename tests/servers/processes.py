@@ -242,6 +242,7 @@ class Server:
                 raise ServerError(f"{self.name} ended while starting:\n{self.log}")
             self.log_path.unlink()
             self.port = free_port(beside=self._beside)
+        raise ServerError(f"{self.name} found every port taken")
 
     def kill(self) -> None:
         """End it with SIGKILL, as a crash does, and wait."""
@@ -284,13 +285,16 @@ class Server:
     def _wait_for_answer(self) -> bool:
         """Return whether it serves; False when it ended instead."""
         deadline = time.monotonic() + START_SECONDS
-        while self._process.poll() is None:
-            if self.answers():
-                return True
-            if time.monotonic() > deadline:
-                self.kill()
-                raise ServerError(f"{self.name} does not answer:\n{self.log}")
-            time.sleep(POLL_SECONDS)
+        try:
+            while self._process.poll() is None:
+                if self.answers():
+                    return True
+                if time.monotonic() > deadline:
+                    raise ServerError(f"{self.name} does not answer:\n{self.log}")
+                time.sleep(POLL_SECONDS)
+        except BaseException:
+            self.kill()
+            raise
         return False
 
     def _end(self, number: signal.Signals) -> None:

@@ -162,6 +162,15 @@ def test_a_port_that_somebody_took_is_changed():
             assert third.ask("PING") == b"PONG"
 
 
+def test_a_server_of_another_version_is_refused_and_ended(monkeypatch):
+    monkeypatch.setitem(redis.VERSIONS, "redis-8.2", "9.")
+    server = RedisServer()
+    with pytest.raises(ServerError, match="not redis-8.2"):
+        server.start()
+    assert not server.is_running
+    server.delete()
+
+
 def test_programs_below_a_closed_folder_are_copied(tmp_path):
     closed = tmp_path / "closed"
     for name in ("programs/postgres", "programs.libs/library"):
