@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.servers.faketime import SteppedClock
 
-START_SECONDS = 20.0
 STOP_SECONDS = 20.0
 WAIT_SECONDS = 20.0
 POLL_SECONDS = 0.005
@@ -284,18 +283,16 @@ class Server:
 
     def _wait_for_answer(self) -> bool:
         """Return whether it serves; False when it ended instead."""
-        deadline = time.monotonic() + START_SECONDS
+
+        def has_decided() -> bool:
+            return self._process.poll() is not None or self.answers()
+
         try:
-            while self._process.poll() is None:
-                if self.answers():
-                    return True
-                if time.monotonic() > deadline:
-                    raise ServerError(f"{self.name} does not answer:\n{self.log}")
-                time.sleep(POLL_SECONDS)
+            wait_until(has_decided, f"{self.name} answers")
         except BaseException:
             self.kill()
             raise
-        return False
+        return self._process.poll() is None
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:

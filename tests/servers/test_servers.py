@@ -165,7 +165,7 @@ def test_a_port_that_somebody_took_is_changed():
 def test_a_server_of_another_version_is_refused_and_ended(monkeypatch):
     monkeypatch.setitem(redis.VERSIONS, "redis-8.2", "9.")
     server = RedisServer()
-    with pytest.raises(ServerError, match="not redis-8.2"):
+    with pytest.raises(ServerError, match="not redis-8"):
         server.start()
     assert not server.is_running
     server.delete()
