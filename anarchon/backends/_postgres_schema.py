@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
 FILES = ("tables", "common", "claim", "settle", "leases")
+# Of the functions that are called from outside; why is said in common.sql.
+SETTINGS = (
+    "SET search_path = pg_catalog SET plan_cache_mode = force_generic_plan SET jit = off\n"
+    "SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off"
+)
 LONGEST_NAME = 63  # bytes; PostgreSQL would cut it
 _LOCK = 0x616E61726368  # of those who create; any number that nobody else uses
 
@@ -64,7 +69,7 @@ def ddl(schema: str) -> str:
 def _objects(schema: str) -> str:
     parts = [pkgutil.get_data(__package__, f"sql/{name}.sql") for name in FILES]
     text = "\n".join(part.decode() for part in parts if part is not None)
-    return text.replace("%schema%", quoted(schema))
+    return text.replace("%settings%", SETTINGS).replace("%schema%", quoted(schema))
 
 
 def names(schema: str) -> Names:

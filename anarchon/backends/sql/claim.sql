@@ -15,106 +15,78 @@
 --   suspect     a dead run of the job must be closed first
 --   first       its first attempt may start
 
--- Judge wishes as they stand now, those with these numbers; nothing is written.
-CREATE OR REPLACE FUNCTION %schema%.anarchon_judge_v1(
-    space text, head jsonb, items jsonb, numbers bigint[], now_ms bigint
-) RETURNS TABLE (
-    n bigint, wish jsonb, verdict text, is_mine boolean, mine bigint,
-    run %schema%.anarchon_run, last_fence bigint, others %schema%.anarchon_run[], stale %schema%.anarchon_run[]
-) LANGUAGE plpgsql STABLE AS $body$
-#variable_conflict use_column
+-- Judge a wish as it stands now. `others` are the open runs of the job's other slots, oldest
+-- first; `has_newer`: a later slot that is due is recorded.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_verdict_v1(
+    head jsonb, wish jsonb, run %schema%.anarchon_run, is_mine boolean, floor_ms bigint,
+    is_paused boolean, has_newer boolean, others %schema%.anarchon_run[], now_ms bigint
+) RETURNS text LANGUAGE plpgsql STABLE AS $body$
 DECLARE
-    token CONSTANT text := head->>0;
-    tolerance_ms CONSTANT bigint := head->>3;
-    moved_ms CONSTANT bigint := abs(now_ms - (head->>4)::bigint);
-    steady_ms CONSTANT bigint := head->>5;
-    all_paused CONSTANT boolean := EXISTS (
-        SELECT FROM %schema%.anarchon_namespace s
-        WHERE s.namespace = space AND s.paused_until_ms > now_ms
-    );
+    wants CONSTANT bigint := wish->>2;
+    catch_up_ms bigint;
+    unseen_ms bigint;
+    witness_ms double precision;
+    o %schema%.anarchon_run;
+    has_dead boolean := false;
 BEGIN
-    RETURN QUERY
-    SELECT w.n, w.wish,
-        CASE
-        WHEN r.state = 'closed' THEN 'closed'
-        WHEN r.manual <> '' THEN 'held'
-        WHEN r.state = 'running' THEN
-            CASE
-            WHEN m.is_mine THEN 'extend'
-            WHEN w.wants <> r.attempt + 1 OR w.beat <> r.beat OR NOT (
-                w.unseen_ms >= r.lease_ms OR r.end_ms <= now_ms AND (
-                    w.unseen_ms >= r.lease_ms - %schema%.anarchon_margin_v1(r.lease_ms)
-                    OR moved_ms < %schema%.anarchon_margin_v1(r.lease_ms) / 2
-                    AND steady_ms >= r.lease_ms - %schema%.anarchon_margin_v1(r.lease_ms)
-                )
-            ) THEN 'held'
-            WHEN NOT %schema%.anarchon_continuable_v1(r, w.catch_up_ms, now_ms) THEN 'dead'
-            WHEN p.paused THEN 'held'
-            ELSE 'over'
-            END
-        WHEN r.state = 'waiting' THEN
-            CASE
-            WHEN w.wants <> r.attempt + 1 THEN 'waiting'
-            WHEN %schema%.anarchon_too_old_v1(r.end_ms, r.lease_ms, w.catch_up_ms, now_ms)
-                THEN 'lapsed'
-            WHEN p.paused THEN 'waiting'
-            ELSE 'next'
-            END
-        WHEN w.manual <> '' THEN 'missing'
-        WHEN w.slot_ms <= j.floor_ms THEN 'trimmed'
-        WHEN w.wants > 1 THEN 'missing'
-        WHEN w.slot_ms - now_ms > tolerance_ms THEN 'early'
-        WHEN EXISTS (
-            SELECT FROM %schema%.anarchon_run x
-            WHERE x.namespace = space AND x.job = w.job AND x.slot_ms > w.slot_ms
-                AND x.slot_ms <= now_ms AND x.manual = ''
-        ) THEN 'newer'
-        WHEN p.paused THEN 'paused'
-        WHEN NOT w.skip_overlap OR o.runs IS NULL THEN 'first'
-        WHEN EXISTS (
-            SELECT FROM unnest(o.runs) AS x
-            WHERE x.state = 'running' AND x.end_ms > now_ms
-                OR %schema%.anarchon_continuable_v1(x, w.catch_up_ms, now_ms)
-        ) THEN 'overlap'
-        WHEN EXISTS (SELECT FROM unnest(o.runs) AS x WHERE x.state = 'running') THEN 'suspect'
-        ELSE 'first'
-        END,
-        m.is_mine, count(*) FILTER (WHERE m.is_mine) OVER (),
-        r, coalesce(j.fence, 0), o.runs,
-        CASE WHEN o.runs IS NOT NULL AND w.skip_overlap THEN ARRAY(
-            SELECT x FROM unnest(o.runs) AS x
-            WHERE x.state = 'waiting' AND %schema%.anarchon_too_old_v1(
-                x.end_ms, x.lease_ms, w.catch_up_ms, now_ms
+    IF run.state = 'closed' THEN
+        RETURN 'closed';
+    ELSIF run.manual <> '' THEN
+        RETURN 'held';
+    ELSIF is_mine THEN
+        RETURN 'extend';
+    END IF;
+    catch_up_ms := wish->>11;
+    IF run.state = 'waiting' THEN
+        IF wants <> run.attempt + 1 THEN
+            RETURN 'waiting';
+        ELSIF now_ms - run.end_ms > greatest(catch_up_ms, 3 * run.lease_ms) THEN
+            RETURN 'lapsed';
+        END IF;
+        RETURN CASE WHEN is_paused THEN 'waiting' ELSE 'next' END;
+    ELSIF run.state = 'running' THEN
+        IF wants <> run.attempt + 1 OR (wish->>4)::bigint <> run.beat THEN
+            RETURN 'held';
+        END IF;
+        unseen_ms := coalesce((wish->>5)::bigint, -1);
+        witness_ms := run.lease_ms - greatest(run.lease_ms / 10.0::double precision, 250);
+        -- Unseen for a whole lease is always enough. For less, the lease has ended by this
+        -- clock, and the asker watched it for the witness, or its clock agrees with this one.
+        IF unseen_ms < run.lease_ms AND (
+            run.end_ms > now_ms OR unseen_ms < witness_ms AND (
+                (head->>5)::bigint < witness_ms
+                OR abs(now_ms - (head->>4)::bigint) >= (run.lease_ms - witness_ms) / 2
             )
-        ) END
-    FROM (
-        SELECT t.n, t.wish, t.wish->>0 AS job, (t.wish->>1)::bigint AS slot_ms,
-            (t.wish->>2)::bigint AS wants, (t.wish->>4)::bigint AS beat,
-            coalesce((t.wish->>5)::bigint, -1) AS unseen_ms,
-            t.wish->>10 = '1' AS skip_overlap, (t.wish->>11)::bigint AS catch_up_ms,
-            t.wish->>12 AS manual
-        FROM jsonb_array_elements(items) WITH ORDINALITY AS t (wish, n)
-        WHERE numbers IS NULL OR t.n = ANY (numbers)
-        OFFSET 0  -- so that each word is read once
-    ) AS w
-    LEFT JOIN %schema%.anarchon_job j ON j.namespace = space AND j.job = w.job
-    LEFT JOIN %schema%.anarchon_run r
-        ON r.namespace = space AND r.job = w.job AND r.slot_ms = w.slot_ms
-        AND r.manual = w.manual
-    CROSS JOIN LATERAL (
-        SELECT coalesce(
-            r.state = 'running' AND r.owner = token AND r.attempt = w.wants, false
-        ) AS is_mine
-    ) AS m
-    CROSS JOIN LATERAL (
-        SELECT all_paused OR coalesce(j.paused_until_ms > now_ms, false) AS paused
-    ) AS p
-    CROSS JOIN LATERAL (
-        SELECT array_agg(x ORDER BY x.slot_ms) AS runs FROM %schema%.anarchon_run x
-        WHERE x.namespace = space AND x.job = w.job AND x.state <> 'closed' AND x.manual = ''
-            AND (x.slot_ms <> w.slot_ms OR w.manual <> '')
-    ) AS o
-    ORDER BY w.n;
+        ) THEN
+            RETURN 'held';
+        ELSIF NOT %schema%.anarchon_continuable_v1(run, catch_up_ms, now_ms) THEN
+            RETURN 'dead';
+        END IF;
+        RETURN CASE WHEN is_paused THEN 'held' ELSE 'over' END;
+    ELSIF wish->>12 <> '' THEN
+        RETURN 'missing';
+    ELSIF (wish->>1)::bigint <= floor_ms THEN
+        RETURN 'trimmed';
+    ELSIF wants > 1 THEN
+        RETURN 'missing';
+    ELSIF (wish->>1)::bigint - now_ms > (head->>3)::bigint THEN
+        RETURN 'early';
+    ELSIF has_newer THEN
+        RETURN 'newer';
+    ELSIF is_paused THEN
+        RETURN 'paused';
+    ELSIF others IS NULL OR wish->>10 <> '1' THEN
+        RETURN 'first';
+    END IF;
+    FOREACH o IN ARRAY others LOOP
+        IF o.state = 'running' AND o.end_ms > now_ms
+            OR %schema%.anarchon_continuable_v1(o, catch_up_ms, now_ms)
+        THEN
+            RETURN 'overlap';
+        END IF;
+        has_dead := has_dead OR o.state = 'running';
+    END LOOP;
+    RETURN CASE WHEN has_dead THEN 'suspect' ELSE 'first' END;
 END
 $body$;
 
@@ -220,8 +192,7 @@ $body$;
 -- nobody else is about to decide them.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_claim_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     starts CONSTANT text[] := '{first,next,over}';
     foreign_ones CONSTANT text[] := '{next,over,lapsed,dead}';
@@ -231,113 +202,140 @@ DECLARE
     wins bigint := head->>2;
     now_ms bigint;
     v record;
-    pass integer := 0;
-    todo bigint[];          -- wishes that may still be won; null: all
-    spare bigint;           -- how many more of them are chosen in this pass
+    verdict text;
+    is_locked boolean := false;  -- the pass that writes; it follows each that looks
+    is_first boolean := true;
+    todo bigint[];          -- the numbers of the wishes to be judged; null: all
+    spare bigint;           -- how many more starts are chosen in this pass
     chosen bigint[];        -- to be judged under locks
     jobs text[];            -- theirs, in the same order
     later bigint[];         -- over the bound, and free
-    later_jobs text[];
+    new_jobs text[];        -- jobs of those that have no row yet
     extended bigint[];      -- of the chosen: the asker's, whose rows are waited for
     foreign_runs bigint[];  -- and the ones of others, whose rows are not
-    verdict text;
     run %schema%.anarchon_run;
-    stale %schema%.anarchon_run;
+    stale %schema%.anarchon_run[];
     runs %schema%.anarchon_run[];
     lines %schema%.anarchon_attempt[];
     answers json[] := '{}';
-    opened json[] := '{}';
+    opened json[];
     closed json[] := '{}';
     worn text[] := '{}';
     worn_skips text[] := '{}';
 BEGIN
     LOOP
-        pass := pass + 1;
         now_ms := %schema%.anarchon_now_v1();
         spare := NULL;
-        chosen := '{}'; jobs := '{}'; later := '{}'; later_jobs := '{}';
-        extended := '{}'; foreign_runs := '{}';
-        FOR v IN SELECT * FROM %schema%.anarchon_judge_v1(space, head, items, todo, now_ms) LOOP
-            spare := coalesce(spare, wins - v.mine);
-            answers[v.n] := %schema%.anarchon_answer_v1(
-                v.verdict, v.wish, v.run, v.others, token, now_ms
-            );
-            IF v.others IS NOT NULL THEN
-                opened[v.n] := %schema%.anarchon_others_v1(v.others, '{}', now_ms);
-            END IF;
-            IF v.verdict = ANY (starts) AND spare <= 0 AND coalesce(cardinality(v.stale), 0) = 0
-            THEN
-                later := later || v.n;
-                later_jobs := later_jobs || (v.wish->>0);
-            ELSIF (v.verdict = ANY (writes) OR cardinality(v.stale) > 0)
-                AND v.wish->>0 <> ALL (jobs) AND (pass = 1 OR v.verdict <> 'extend')
-            THEN
-                chosen := chosen || v.n;
-                jobs := jobs || (v.wish->>0);
-                IF v.verdict = ANY (starts) THEN
-                    spare := spare - 1;
-                END IF;
-                IF v.verdict = 'extend' THEN
-                    extended := extended || v.n;
-                ELSIF v.verdict = ANY (foreign_ones) THEN
-                    foreign_runs := foreign_runs || v.n;
-                END IF;
-            ELSIF v.is_mine THEN
-                wins := wins - 1;
-            END IF;
-        END LOOP;
-        EXIT WHEN chosen = '{}';
-
-        IF pass = 1 THEN
-            PERFORM %schema%.anarchon_lock_v1(space, jobs, later_jobs, patience_ms);
+        IF is_locked THEN
+            runs := '{}'; lines := '{}';
         ELSE
-            chosen := ARRAY(
-                SELECT c.n FROM unnest(chosen, jobs) AS c (n, job)
-                WHERE c.job IN (
-                    SELECT j.job FROM %schema%.anarchon_job j
-                    WHERE j.namespace = space AND j.job = ANY (jobs)
-                    FOR NO KEY UPDATE SKIP LOCKED
-                ) ORDER BY c.n
+            chosen := '{}'; jobs := '{}'; later := '{}'; new_jobs := '{}';
+            extended := '{}'; foreign_runs := '{}';
+        END IF;
+        FOR v IN
+            SELECT w.n, w.wish, r AS run, coalesce(j.fence, 0) AS last_fence,
+                j.floor_ms, j.job IS NULL AS is_new_job, o.runs AS others,
+                coalesce(j.paused_until_ms > now_ms, false) OR s.is_paused AS is_paused,
+                m.is_mine, count(*) FILTER (WHERE m.is_mine) OVER () AS mine,
+                r.job IS NULL AND EXISTS (
+                    SELECT FROM %schema%.anarchon_run x
+                    WHERE x.namespace = space AND x.job = w.wish->>0 AND x.manual = ''
+                        AND x.slot_ms > (w.wish->>1)::bigint AND x.slot_ms <= now_ms
+                ) AS has_newer
+            FROM jsonb_array_elements(items) WITH ORDINALITY AS w (wish, n)
+            LEFT JOIN %schema%.anarchon_job j ON j.namespace = space AND j.job = w.wish->>0
+            LEFT JOIN %schema%.anarchon_run r ON r.namespace = space AND r.job = w.wish->>0
+                AND r.slot_ms = (w.wish->>1)::bigint AND r.manual = w.wish->>12
+            CROSS JOIN LATERAL (
+                SELECT coalesce(r.state = 'running' AND r.owner = token
+                    AND r.attempt = (w.wish->>2)::bigint, false) AS is_mine
+            ) AS m
+            CROSS JOIN LATERAL (
+                SELECT array_agg(x ORDER BY x.slot_ms) AS runs FROM %schema%.anarchon_run x
+                WHERE x.namespace = space AND x.job = w.wish->>0
+                    AND x.state <> 'closed' AND x.manual = ''
+                    AND (x.slot_ms <> (w.wish->>1)::bigint OR w.wish->>12 <> '')
+            ) AS o
+            CROSS JOIN (
+                SELECT EXISTS (
+                    SELECT FROM %schema%.anarchon_namespace x
+                    WHERE x.namespace = space AND x.paused_until_ms > now_ms
+                ) AS is_paused
+            ) AS s
+            WHERE todo IS NULL OR w.n = ANY (todo)
+            ORDER BY w.n
+        LOOP
+            run := v.run;
+            verdict := %schema%.anarchon_verdict_v1(
+                head, v.wish, run, v.is_mine, v.floor_ms, v.is_paused, v.has_newer, v.others,
+                now_ms
             );
-            IF chosen = '{}' THEN  -- others decide about these just now
-                EXIT WHEN later = '{}';
-                todo := later;
+            stale := NULL;
+            IF v.others IS NOT NULL THEN
+                IF v.wish->>10 = '1' AND verdict IN ('first', 'overlap', 'suspect') THEN
+                    stale := ARRAY(
+                        SELECT x FROM unnest(v.others) AS x WHERE x.state = 'waiting'
+                            AND now_ms - x.end_ms
+                                > greatest((v.wish->>11)::bigint, 3 * x.lease_ms)
+                    );
+                END IF;
+                opened[v.n] := %schema%.anarchon_others_v1(v.others, stale, now_ms);
+            ELSIF is_locked AND opened IS NOT NULL THEN
+                opened[v.n] := NULL;
+            END IF;
+
+            IF NOT is_locked THEN
+                spare := coalesce(spare, wins - v.mine);
+                IF verdict = ANY (writes) OR cardinality(stale) > 0 THEN
+                    IF verdict = ANY (starts) AND spare <= 0
+                        AND coalesce(cardinality(stale), 0) = 0
+                    THEN
+                        later := later || v.n;
+                    ELSIF v.wish->>0 <> ALL (jobs) AND (is_first OR verdict <> 'extend') THEN
+                        chosen := chosen || v.n;
+                        jobs := jobs || (v.wish->>0);
+                        IF verdict = ANY (starts) THEN
+                            spare := spare - 1;
+                        END IF;
+                        IF verdict = 'extend' THEN
+                            extended := extended || v.n;
+                        ELSIF verdict = ANY (foreign_ones) THEN
+                            foreign_runs := foreign_runs || v.n;
+                        END IF;
+                    END IF;
+                    IF v.is_new_job THEN
+                        new_jobs := new_jobs || (v.wish->>0);
+                    END IF;
+                END IF;
+                IF v.is_mine AND (chosen = '{}' OR chosen[cardinality(chosen)] <> v.n) THEN
+                    wins := wins - 1;
+                END IF;
+                answers[v.n] := %schema%.anarchon_answer_v1(
+                    verdict, v.wish, run, v.others, token, now_ms
+                );
                 CONTINUE;
             END IF;
-        END IF;
-        IF extended <> '{}' THEN
-            PERFORM FROM unnest(extended) AS e (n)
-            JOIN %schema%.anarchon_run r ON r.namespace = space
-                AND r.job = items->(e.n::integer - 1)->>0 AND r.manual = ''
-                AND r.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
-            ORDER BY r.job, r.slot_ms FOR NO KEY UPDATE OF r;
-        END IF;
-        IF foreign_runs <> '{}' THEN
-            -- FOR UPDATE, because a user's transaction that holds the row FOR KEY SHARE must
-            -- hold off whatever ends the attempt, and not only what changes its key.
-            foreign_runs := ARRAY(
-                SELECT e.n FROM unnest(foreign_runs) AS e (n)
-                JOIN %schema%.anarchon_run r ON r.namespace = space
-                    AND r.job = items->(e.n::integer - 1)->>0 AND r.manual = ''
-                    AND r.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
-                FOR UPDATE OF r SKIP LOCKED
-            );
-        END IF;
 
-        now_ms := %schema%.anarchon_now_v1();
-        runs := '{}'; lines := '{}';
-        spare := NULL;
-        FOR v IN SELECT * FROM %schema%.anarchon_judge_v1(space, head, items, chosen, now_ms) LOOP
             IF spare IS NULL THEN  -- what is the asker's counts, wherever it stands
                 wins := wins - v.mine;
                 spare := wins;
             END IF;
-            verdict := v.verdict;
-            run := v.run;
+            IF cardinality(stale) > 0 THEN
+                FOREACH run IN ARRAY stale LOOP
+                    run := %schema%.anarchon_close_v1(run, token, 'lost', 'too old', NULL, now_ms);
+                    closed := closed || %schema%.anarchon_record_v1(run);
+                    worn := worn || run.job;
+                END LOOP;
+                run := v.run;
+            END IF;
             IF verdict = ANY (foreign_ones) AND v.n <> ALL (foreign_runs)
                 OR verdict = ANY (starts) AND wins <= 0
+                OR verdict <> ALL (writes)
             THEN
-                verdict := 'none';
+                answers[v.n] := %schema%.anarchon_answer_v1(
+                    verdict, v.wish, run, v.others, token, now_ms
+                );
+                CONTINUE;
             END IF;
             CASE
             WHEN verdict = 'extend' THEN
@@ -368,15 +366,15 @@ BEGIN
                 SELECT a.* FROM %schema%.anarchon_opened_v1(run, v.wish->>3, instance) AS a;
                 PERFORM %schema%.anarchon_count_v1(ARRAY[run]);
                 answers[v.n] := %schema%.anarchon_won_v1(run, run.lease_ms);
-            WHEN verdict IN ('dead', 'lapsed') THEN
-                IF verdict = 'dead' THEN
-                    run := %schema%.anarchon_bury_v1(run, token, now_ms);
-                ELSE
-                    run := %schema%.anarchon_close_v1(run, token, 'lost', 'too old', NULL, now_ms);
-                END IF;
+            WHEN verdict = 'dead' THEN
+                run := %schema%.anarchon_bury_v1(run, token, now_ms);
                 worn := worn || run.job;
                 answers[v.n] := %schema%.anarchon_closed_v1(run, token);
-            WHEN verdict IN ('newer', 'paused', 'overlap') THEN
+            WHEN verdict = 'lapsed' THEN
+                run := %schema%.anarchon_close_v1(run, token, 'lost', 'too old', NULL, now_ms);
+                worn := worn || run.job;
+                answers[v.n] := %schema%.anarchon_closed_v1(run, token);
+            ELSE  -- newer, paused, overlap
                 run := %schema%.anarchon_never_v1(
                     space, token, v.wish->>0, (v.wish->>1)::bigint, 'skipped',
                     CASE verdict WHEN 'newer' THEN 'newer slot' ELSE verdict END, now_ms
@@ -388,38 +386,65 @@ BEGIN
                     'closed', run.status, run.detail, token,
                     %schema%.anarchon_line_v1(lines[cardinality(lines)])
                 );
-            ELSE
-                answers[v.n] := %schema%.anarchon_answer_v1(
-                    v.verdict, v.wish, v.run, v.others, token, now_ms
-                );
             END CASE;
-            IF v.verdict IN ('first', 'overlap', 'suspect') AND cardinality(v.stale) > 0 THEN
-                FOREACH stale IN ARRAY v.stale LOOP
-                    stale := %schema%.anarchon_close_v1(
-                        stale, token, 'lost', 'too old', NULL, now_ms
-                    );
-                    closed := closed || %schema%.anarchon_record_v1(stale);
-                    worn := worn || stale.job;
-                END LOOP;
-                opened[v.n] := %schema%.anarchon_others_v1(v.others, v.stale, now_ms);
-            ELSIF v.others IS NOT NULL THEN
-                opened[v.n] := %schema%.anarchon_others_v1(v.others, '{}', now_ms);
-            ELSE
-                opened[v.n] := NULL;
-            END IF;
         END LOOP;
-        IF runs <> '{}' THEN
-            PERFORM %schema%.anarchon_insert_v1(runs, lines);
+
+        IF is_locked THEN
+            IF runs <> '{}' THEN
+                PERFORM %schema%.anarchon_insert_v1(runs, lines);
+            END IF;
+            EXIT WHEN later = '{}' OR wins <= 0;
+            todo := later;
+        ELSE
+            EXIT WHEN chosen = '{}';
+            todo := chosen;
+            IF is_first THEN
+                PERFORM %schema%.anarchon_lock_v1(space, jobs, new_jobs, patience_ms);
+            ELSE
+                todo := ARRAY(
+                    SELECT c.n FROM unnest(chosen, jobs) AS c (n, job)
+                    WHERE c.job = ANY (ARRAY(
+                        SELECT j.job FROM %schema%.anarchon_job j
+                        WHERE j.namespace = space AND j.job = ANY (jobs)
+                        FOR NO KEY UPDATE SKIP LOCKED
+                    )) ORDER BY c.n
+                );
+            END IF;
+            IF extended <> '{}' THEN
+                PERFORM FROM unnest(extended) AS e (n)
+                JOIN %schema%.anarchon_run r ON r.namespace = space
+                    AND r.job = items->(e.n::integer - 1)->>0 AND r.manual = ''
+                    AND r.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
+                ORDER BY r.job, r.slot_ms FOR NO KEY UPDATE OF r;
+            END IF;
+            IF foreign_runs <> '{}' THEN
+                -- FOR UPDATE, because a user's transaction that holds the row FOR KEY SHARE
+                -- must hold off whatever ends the attempt, not only what changes its key.
+                foreign_runs := ARRAY(
+                    SELECT e.n FROM unnest(foreign_runs) AS e (n)
+                    JOIN %schema%.anarchon_run r ON r.namespace = space
+                        AND r.job = items->(e.n::integer - 1)->>0 AND r.manual = ''
+                        AND r.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
+                    WHERE e.n = ANY (todo)
+                    FOR UPDATE OF r SKIP LOCKED
+                );
+            END IF;
+            is_first := false;
+            IF todo = '{}' THEN  -- others decide about these just now
+                EXIT WHEN later = '{}';
+                todo := later;
+                CONTINUE;
+            END IF;
         END IF;
-        EXIT WHEN later = '{}' OR wins <= 0;
-        todo := later;
+        is_locked := NOT is_locked;
     END LOOP;
-    PERFORM %schema%.anarchon_trim_v1(space, job, of_skips, now_ms) FROM (
-        SELECT DISTINCT x.job, false AS of_skips FROM unnest(worn) AS x (job)
-        UNION ALL SELECT DISTINCT x.job, true FROM unnest(worn_skips) AS x (job)
-    ) AS kinds;
+    IF worn <> '{}' OR worn_skips <> '{}' THEN
+        PERFORM %schema%.anarchon_trim_all_v1(space, worn, worn_skips, now_ms);
+    END IF;
     RETURN json_build_array(
-        now_ms, array_to_json(answers), %schema%.anarchon_flat_v1(opened), array_to_json(closed)
+        now_ms, array_to_json(answers),
+        CASE WHEN opened IS NULL THEN '[]' ELSE %schema%.anarchon_flat_v1(opened) END,
+        array_to_json(closed)
     );
 END
 $body$;

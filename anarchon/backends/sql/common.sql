@@ -18,9 +18,11 @@
 -- The clock is read after the locks were taken: what is judged was written before, so time
 -- never seems to go back, and a lease counts from the moment when it is given.
 --
--- An operation looks names up in pg_catalog alone, whatever search_path its caller has. Its
--- plans go by index and never by what statistics say: they are made once per connection,
--- perhaps while the tables were empty. What it calls inherits both.
+-- An operation has settings of its own (they are in _postgres_schema.py), and what
+-- it calls inherits them. Names are looked up in pg_catalog alone, whatever search_path the
+-- caller has. Plans are made once per connection and go by index, never by what statistics
+-- say: the tables may be empty then. Rows that are locked are written by their place (ctid),
+-- which needs no join and can't change meanwhile.
 --
 -- Whoever changes a function gives it a new number: instances of the last one may run beside.
 
@@ -29,38 +31,30 @@ LANGUAGE sql VOLATILE AS $body$
     SELECT floor(date_part('epoch', clock_timestamp()) * 1000)::bigint
 $body$;
 
--- Lock the rows of these jobs in order of their names. A new job gets its row before that, and
--- so do more of them, which may be locked later if nobody else does.
+-- Lock the rows of these jobs in order of their names. New ones get their rows before that;
+-- without a list of them they are looked for.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_lock_v1(
-    space text, jobs text[], more text[], patience_ms integer
+    space text, jobs text[], new_jobs text[], patience_ms integer
 ) RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+    before CONSTANT text := set_config('lock_timeout', patience_ms::text, true);
 BEGIN
-    PERFORM set_config('lock_timeout', patience_ms::text, true);
-    PERFORM FROM unnest(jobs || more) AS asked (job)
-    WHERE NOT EXISTS (
-        SELECT FROM %schema%.anarchon_job j WHERE j.namespace = space AND j.job = asked.job
-    );
-    IF found THEN
+    IF new_jobs IS NULL THEN
+        new_jobs := ARRAY(
+            SELECT asked.job FROM unnest(jobs) AS asked (job)
+            WHERE NOT EXISTS (
+                SELECT FROM %schema%.anarchon_job j WHERE j.namespace = space AND j.job = asked.job
+            )
+        );
+    END IF;
+    IF new_jobs <> '{}' THEN
         INSERT INTO %schema%.anarchon_job (namespace, job)
-        SELECT DISTINCT space, asked.job COLLATE "C" FROM unnest(jobs || more) AS asked (job)
+        SELECT DISTINCT space, asked.job COLLATE "C" FROM unnest(new_jobs) AS asked (job)
         ORDER BY 2 ON CONFLICT DO NOTHING;
     END IF;
     PERFORM FROM %schema%.anarchon_job j
     WHERE j.namespace = space AND j.job = ANY (jobs) ORDER BY j.job FOR NO KEY UPDATE;
 END
-$body$;
-
--- The margin by which an owner gives up before the end of its lease.
-CREATE OR REPLACE FUNCTION %schema%.anarchon_margin_v1(lease_ms bigint) RETURNS double precision
-LANGUAGE sql IMMUTABLE AS $body$
-    SELECT greatest(lease_ms / 10.0::double precision, 250)
-$body$;
-
--- Whether a lease ended, or a run was handed over, too long ago to go on.
-CREATE OR REPLACE FUNCTION %schema%.anarchon_too_old_v1(
-    end_ms bigint, lease_ms bigint, catch_up_ms bigint, now_ms bigint
-) RETURNS boolean LANGUAGE sql IMMUTABLE AS $body$
-    SELECT now_ms - end_ms > greatest(catch_up_ms, 3 * lease_ms)
 $body$;
 
 -- Whether an open run may have another attempt.
@@ -102,7 +96,8 @@ BEGIN
         SELECT json_agg(%schema%.anarchon_named_v1(o.run, now_ms) ORDER BY o.n) FROM (
             SELECT x AS run, row_number() OVER (ORDER BY x.slot_ms) AS n
             FROM unnest(runs) AS x
-            WHERE x.slot_ms NOT IN (SELECT g.slot_ms FROM unnest(gone) AS g)
+                WHERE gone IS NULL
+                OR x.slot_ms <> ALL (ARRAY(SELECT g.slot_ms FROM unnest(gone) AS g))
         ) AS o WHERE o.n <= 10
     );
 END
@@ -287,6 +282,7 @@ DECLARE
     r record;
     slots bigint[] := '{}';
     manuals text[] := '{}';
+    has_open boolean := false;
     top bigint;
 BEGIN
     SELECT CASE WHEN of_skips THEN j.skips ELSE j.records END INTO left_over
@@ -295,7 +291,7 @@ BEGIN
         RETURN;
     END IF;
     FOR r IN
-        SELECT x.slot_ms, x.manual, x.since_ms, (
+        SELECT x.slot_ms, x.manual, x.since_ms, x.state, (
             SELECT count(*) FROM %schema%.anarchon_attempt a
             WHERE a.namespace = space AND a.job = name AND a.slot_ms = x.slot_ms
                 AND a.manual = x.manual
@@ -314,26 +310,47 @@ BEGIN
         slots := slots || r.slot_ms;
         manuals := manuals || r.manual;
         left_over := left_over - r.lines;
+        has_open := has_open OR r.state <> 'closed';
+        IF r.manual = '' THEN
+            top := r.slot_ms;
+        END IF;
     END LOOP;
-    IF cardinality(slots) = 0 THEN
+    IF slots = '{}' THEN
         RETURN;
     END IF;
-    DELETE FROM %schema%.anarchon_run x USING unnest(slots, manuals) AS gone (slot_ms, manual)
-    WHERE x.namespace = space AND x.job = name AND x.slot_ms = gone.slot_ms
-        AND x.manual = gone.manual;
-    DELETE FROM %schema%.anarchon_attempt a USING unnest(slots, manuals) AS gone (slot_ms, manual)
-    WHERE a.namespace = space AND a.job = name AND a.slot_ms = gone.slot_ms
-        AND a.manual = gone.manual;
-    DELETE FROM %schema%.anarchon_checkpoint c
-    USING unnest(slots, manuals) AS gone (slot_ms, manual)
-    WHERE c.namespace = space AND c.job = name AND c.slot_ms = gone.slot_ms
-        AND c.manual = gone.manual;
-    SELECT max(gone.slot_ms) INTO top FROM unnest(slots, manuals) AS gone (slot_ms, manual)
-    WHERE gone.manual = '';
+    FOR n IN 1 .. cardinality(slots) LOOP
+        DELETE FROM %schema%.anarchon_run x
+        WHERE x.namespace = space AND x.job = name AND x.slot_ms = slots[n]
+            AND x.manual = manuals[n];
+        DELETE FROM %schema%.anarchon_attempt a
+        WHERE a.namespace = space AND a.job = name AND a.slot_ms = slots[n]
+            AND a.manual = manuals[n];
+        IF has_open THEN  -- what is closed has no checkpoint
+            DELETE FROM %schema%.anarchon_checkpoint c
+            WHERE c.namespace = space AND c.job = name AND c.slot_ms = slots[n]
+                AND c.manual = manuals[n];
+        END IF;
+    END LOOP;
     UPDATE %schema%.anarchon_job j
     SET floor_ms = greatest(j.floor_ms, top),
         skips = CASE WHEN of_skips THEN left_over ELSE j.skips END,
         records = CASE WHEN of_skips THEN j.records ELSE left_over END
     WHERE j.namespace = space AND j.job = name;
+END
+$body$;
+
+-- Trim what may have grown too long: records of these jobs, and skips of those.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_trim_all_v1(
+    space text, worn text[], worn_skips text[], now_ms bigint
+) RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT DISTINCT x.job FROM unnest(worn) AS x (job) LOOP
+        PERFORM %schema%.anarchon_trim_v1(space, name, false, now_ms);
+    END LOOP;
+    FOR name IN SELECT DISTINCT x.job FROM unnest(worn_skips) AS x (job) LOOP
+        PERFORM %schema%.anarchon_trim_v1(space, name, true, now_ms);
+    END LOOP;
 END
 $body$;

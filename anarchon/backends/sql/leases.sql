@@ -3,37 +3,40 @@
 -- Extend leases. The rows are locked in order of their keys, as everywhere.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_renew_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     token CONSTANT text := head->>0;
     new_lease_ms CONSTANT bigint := head->>1;
+    before CONSTANT text := set_config('lock_timeout', patience_ms::text, true);
     now_ms bigint;
-    held bigint[];
-    cancelled bigint[];
+    places tid[];
+    words text[];
 BEGIN
-    PERFORM set_config('lock_timeout', patience_ms::text, true);
-    SELECT array_agg(x.n), array_agg(x.n) FILTER (WHERE x.cancel <> 0) INTO held, cancelled FROM (
-        SELECT t.n, r.cancel FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
-        JOIN %schema%.anarchon_run r ON r.namespace = space AND r.job = t.item->>0
-            AND r.slot_ms = (t.item->>1)::bigint AND r.manual = t.item->>2
-            AND r.attempt = (t.item->>3)::bigint
-        WHERE r.state = 'running' AND r.owner = token
-        ORDER BY r.job, r.slot_ms, r.manual FOR NO KEY UPDATE OF r
-    ) AS x;
+    SELECT array_agg(l.place), array_agg(
+        CASE WHEN l.place IS NULL THEN 'lost' WHEN l.cancel <> 0 THEN 'cancelled' ELSE 'ok' END
+        ORDER BY t.n
+    ) INTO places, words
+    FROM (
+        SELECT t.n, t.item->>0 AS job, (t.item->>1)::bigint AS slot_ms, t.item->>2 AS manual,
+            (t.item->>3)::bigint AS attempt
+        FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
+        ORDER BY (t.item->>0) COLLATE "C", 3, (t.item->>2) COLLATE "C"
+    ) AS t
+    LEFT JOIN LATERAL (
+        SELECT r.ctid AS place, r.cancel FROM %schema%.anarchon_run r
+        WHERE r.namespace = space AND r.job = t.job AND r.slot_ms = t.slot_ms
+            AND r.manual = t.manual AND r.attempt = t.attempt AND r.state = 'running'
+            AND r.owner = token
+        FOR NO KEY UPDATE
+    ) AS l ON true;
     now_ms := %schema%.anarchon_now_v1();
     UPDATE %schema%.anarchon_run r
     SET end_ms = now_ms + new_lease_ms, lease_ms = new_lease_ms, beat = r.beat + 1
-    FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
-    WHERE t.n = ANY (held) AND r.namespace = space AND r.job = t.item->>0
-        AND r.slot_ms = (t.item->>1)::bigint AND r.manual = t.item->>2
-        AND r.attempt = (t.item->>3)::bigint;
-    RETURN json_build_array(now_ms, coalesce((
-        SELECT json_agg(json_build_array(
-            CASE WHEN t.n = ANY (cancelled) THEN 'cancelled' WHEN t.n = ANY (held) THEN 'ok'
-            ELSE 'lost' END
-        ) ORDER BY t.n) FROM generate_series(1, jsonb_array_length(items)) AS t (n)
-    ), '[]'));
+    WHERE r.ctid = ANY (places);
+    RETURN json_build_array(
+        now_ms,
+        coalesce((SELECT json_agg(json_build_array(w)) FROM unnest(words) AS w), '[]')
+    );
 END
 $body$;
 
@@ -70,8 +73,7 @@ $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_look_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql STABLE SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql STABLE %settings% AS $body$
 BEGIN
     RETURN %schema%.anarchon_see_v1(false, space, head, items);
 END
@@ -79,8 +81,7 @@ $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_unfinished_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql STABLE SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql STABLE %settings% AS $body$
 BEGIN
     RETURN %schema%.anarchon_see_v1(true, space, head, items);
 END
@@ -89,11 +90,10 @@ $body$;
 -- Close slots as missed, once the job's next slot is due. An item: job, slot, next, detail.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_skip_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     token CONSTANT text := head->>0;
-    now_ms bigint := %schema%.anarchon_now_v1();
+    now_ms bigint;
     t record;
     run %schema%.anarchon_run;
     line %schema%.anarchon_attempt;
@@ -104,7 +104,7 @@ DECLARE
 BEGIN
     PERFORM %schema%.anarchon_lock_v1(
         space, ARRAY(SELECT DISTINCT e.item->>0 FROM jsonb_array_elements(items) AS e (item)),
-        '{}', patience_ms
+        NULL, patience_ms
     );
     now_ms := %schema%.anarchon_now_v1();
     FOR t IN
@@ -137,8 +137,7 @@ BEGIN
             worn := worn || t.job;
         END IF;
     END LOOP;
-    PERFORM %schema%.anarchon_trim_v1(space, x.job, false, now_ms)
-    FROM (SELECT DISTINCT u.job FROM unnest(worn) AS u (job)) AS x;
+    PERFORM %schema%.anarchon_trim_all_v1(space, worn, '{}', now_ms);
     SELECT %schema%.anarchon_flat_v1(array_agg(
         %schema%.anarchon_others_v1(o.runs, '{}', now_ms) ORDER BY o.n
     )) INTO opened FROM (
@@ -162,13 +161,12 @@ $body$;
 -- Keep a checkpoint, if the attempt is the asker's.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_save_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     item CONSTANT jsonb := items->0;
+    before CONSTANT text := set_config('lock_timeout', patience_ms::text, true);
     is_held boolean;
 BEGIN
-    PERFORM set_config('lock_timeout', patience_ms::text, true);
     PERFORM FROM %schema%.anarchon_run r
     WHERE r.namespace = space AND r.job = item->>0 AND r.slot_ms = (item->>1)::bigint
         AND r.manual = item->>2 AND r.attempt = (item->>3)::bigint
@@ -190,8 +188,7 @@ $body$;
 -- Close a run that waits, flag one that runs.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_cancel_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     item CONSTANT jsonb := items->0;
     name CONSTANT text := item->>0;
@@ -201,7 +198,7 @@ DECLARE
 BEGIN
     PERFORM FROM %schema%.anarchon_job j WHERE j.namespace = space AND j.job = name;
     IF found THEN  -- so that asking records nothing
-        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], '{}', patience_ms);
+        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], NULL, patience_ms);
     END IF;
     SELECT r.* INTO run FROM %schema%.anarchon_run r
     WHERE r.namespace = space AND r.job = name AND r.slot_ms = (item->>1)::bigint
@@ -226,8 +223,7 @@ $body$;
 -- Pause a job or, without one, all; for a while, or without end. 0 ends it.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_pause_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     forever CONSTANT bigint := 9007199254740992;
     name CONSTANT text := head->>0;
@@ -236,7 +232,7 @@ DECLARE
     until_ms bigint;
 BEGIN
     IF name IS NOT NULL THEN
-        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], '{}', patience_ms);
+        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], NULL, patience_ms);
     END IF;
     now_ms := %schema%.anarchon_now_v1();
     until_ms := CASE WHEN length_ms = 0 THEN 0
@@ -255,12 +251,13 @@ END
 $body$;
 
 -- Lines of history, newest first, as they read now: a running one whose runner nobody will
--- follow reads lost. The head: limit, job, status, and the place before: slot, job, manual,
+-- follow reads lost. Planned anew at each call, since a job that is named makes all the
+-- difference. The head: limit, job, status, and the place before: slot, job, manual,
 -- attempt.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_history_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql STABLE SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql STABLE %settings%
+SET plan_cache_mode = force_custom_plan AS $body$
 DECLARE
     now_ms CONSTANT bigint := %schema%.anarchon_now_v1();
     name CONSTANT text := head->>1;

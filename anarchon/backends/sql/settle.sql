@@ -35,8 +35,7 @@ $body$;
 
 -- Finish, release or record manual runs; `operation` says which.
 --
--- What is the asker's and simply ends, in most calls everything, is written in one go. A run
--- that is named again in the same call is judged when the first time was written.
+-- A run that is named again in the same call is judged when the first time was written.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_settle_v1(
     operation text, space text, head jsonb, items jsonb, patience_ms integer
 ) RETURNS json LANGUAGE plpgsql AS $body$
@@ -48,13 +47,6 @@ DECLARE
     todo bigint[];
     again bigint[];
     answers json[] := '{}';
-    -- How the attempts end that are the asker's, by the number of their item.
-    ended bigint[];
-    deaths bigint[];
-    states text[];
-    statuses text[];
-    details text[];
-    errors text[];
     new_state text;
     status text;
     detail text;
@@ -64,24 +56,37 @@ DECLARE
 BEGIN
     PERFORM %schema%.anarchon_lock_v1(
         space, ARRAY(SELECT DISTINCT t.item->>0 FROM jsonb_array_elements(items) AS t (item)),
-        '{}', patience_ms
+        NULL, patience_ms
     );
-    PERFORM FROM jsonb_array_elements(items) AS t (item)
-    JOIN %schema%.anarchon_run r ON r.namespace = space AND r.job = t.item->>0
-        AND r.slot_ms = (t.item->>1)::bigint AND r.manual = t.item->>2
-    ORDER BY r.job, r.slot_ms, r.manual FOR NO KEY UPDATE OF r;
+    PERFORM FROM (
+        SELECT t.item->>0 AS job, (t.item->>1)::bigint AS slot_ms, t.item->>2 AS manual
+        FROM jsonb_array_elements(items) AS t (item)
+        ORDER BY (t.item->>0) COLLATE "C", 2, (t.item->>2) COLLATE "C"
+    ) AS t
+    CROSS JOIN LATERAL (
+        SELECT FROM %schema%.anarchon_run r
+        WHERE r.namespace = space AND r.job = t.job AND r.slot_ms = t.slot_ms
+            AND r.manual = t.manual
+        FOR NO KEY UPDATE
+    ) AS r;
     now_ms := %schema%.anarchon_now_v1();
     LOOP
-        again := '{}'; ended := '{}'; deaths := '{}'; states := '{}'; statuses := '{}';
-        details := '{}'; errors := '{}';
+        again := '{}';
         FOR v IN
             SELECT t.n, t.item, r AS run, r.job IS NOT NULL AS is_known, j.floor_ms,
+                r.ctid AS run_place, a.ctid AS line_place, c.job IS NOT NULL AS has_saved,
                 (t.item->>3)::bigint AS attempt,
                 row_number() OVER (PARTITION BY t.item->>0, t.item->>1, t.item->>2 ORDER BY t.n)
                     AS turn
             FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
             LEFT JOIN %schema%.anarchon_run r ON r.namespace = space AND r.job = t.item->>0
                 AND r.slot_ms = (t.item->>1)::bigint AND r.manual = t.item->>2
+            LEFT JOIN %schema%.anarchon_attempt a ON a.namespace = space AND a.job = t.item->>0
+                AND a.slot_ms = (t.item->>1)::bigint AND a.manual = t.item->>2
+                AND a.attempt = (t.item->>3)::bigint
+            LEFT JOIN %schema%.anarchon_checkpoint c ON c.namespace = space
+                AND c.job = t.item->>0 AND c.slot_ms = (t.item->>1)::bigint
+                AND c.manual = t.item->>2
             LEFT JOIN %schema%.anarchon_job j ON j.namespace = space AND j.job = t.item->>0
             WHERE todo IS NULL OR t.n = ANY (todo)
             ORDER BY t.n
@@ -140,88 +145,68 @@ BEGIN
                         detail := coalesce(nullif(detail, ''), 'handed over');
                     END IF;
                 END IF;
-                ended := ended || v.n;
-                deaths := deaths || run.deaths;
-                states := states || new_state;
-                statuses := statuses || status;
-                details := details || detail;
-                errors := errors || error;
-                answers[v.n] := CASE new_state
-                    WHEN 'closed' THEN json_build_array('recorded', status, detail)
-                    ELSE '["released"]' END;
+                PERFORM %schema%.anarchon_write_end_v1(
+                    v.run_place, v.line_place, token, v.item, run.deaths, new_state, status,
+                    detail, error, now_ms
+                );
+                answers[v.n] := '["released"]';
+                IF new_state = 'closed' THEN
+                    answers[v.n] := json_build_array('recorded', status, detail);
+                    IF status = 'skipped' THEN
+                        worn_skips := worn_skips || run.job;
+                    ELSE
+                        worn := worn || run.job;
+                    END IF;
+                    IF v.has_saved THEN
+                        DELETE FROM %schema%.anarchon_checkpoint c
+                        WHERE c.namespace = space AND c.job = run.job
+                            AND c.slot_ms = run.slot_ms AND c.manual = run.manual;
+                    END IF;
+                END IF;
             END CASE;
         END LOOP;
-        IF ended <> '{}' THEN
-            PERFORM %schema%.anarchon_write_ends_v1(
-                space, token, items, ended, deaths, states, statuses, details, errors, now_ms
-            );
-            worn := worn || ARRAY(
-                SELECT items->(e.n::integer - 1)->>0 FROM unnest(ended, states, statuses)
-                    AS e (n, state, status)
-                WHERE e.state = 'closed' AND e.status <> 'skipped'
-            );
-            worn_skips := worn_skips || ARRAY(
-                SELECT items->(e.n::integer - 1)->>0 FROM unnest(ended, states, statuses)
-                    AS e (n, state, status)
-                WHERE e.state = 'closed' AND e.status = 'skipped'
-            );
-        END IF;
         EXIT WHEN again = '{}';
         todo := again;
     END LOOP;
-    PERFORM %schema%.anarchon_trim_v1(space, kinds.job, kinds.of_skips, now_ms) FROM (
-        SELECT DISTINCT x.job, false AS of_skips FROM unnest(worn) AS x (job)
-        UNION ALL SELECT DISTINCT x.job, true FROM unnest(worn_skips) AS x (job)
-    ) AS kinds;
+    IF worn <> '{}' OR worn_skips <> '{}' THEN
+        PERFORM %schema%.anarchon_trim_all_v1(space, worn, worn_skips, now_ms);
+    END IF;
     RETURN json_build_array(now_ms, array_to_json(answers));
 END
 $body$;
 
--- Write how attempts end: their runs, their lines, and away with the checkpoints of the closed.
-CREATE OR REPLACE FUNCTION %schema%.anarchon_write_ends_v1(
-    space text, token text, items jsonb, ended bigint[], new_deaths bigint[],
-    new_states text[], new_statuses text[], new_details text[], new_errors text[], now_ms bigint
+-- Write how an attempt ends, to its run and its line, whose rows are at these places.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_write_end_v1(
+    run_place tid, line_place tid, token text, item jsonb, new_deaths bigint, new_state text,
+    new_status text, new_detail text, new_error text, now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+    began_ms CONSTANT bigint := nullif((item->>6)::bigint, 0);
+    took_ms CONSTANT bigint := item->>7;
 BEGIN
-    UPDATE %schema%.anarchon_run r
-    SET state = e.state, deaths = e.deaths, since_ms = now_ms,
-        end_ms = CASE e.state WHEN 'waiting' THEN now_ms ELSE r.end_ms END,
-        status = CASE e.state WHEN 'closed' THEN e.status ELSE r.status END,
-        detail = CASE e.state WHEN 'closed' THEN e.detail ELSE r.detail END,
-        decided_by = CASE e.state WHEN 'closed' THEN token ELSE r.decided_by END
-    FROM unnest(ended, new_deaths, new_states, new_statuses, new_details)
-        AS e (n, deaths, state, status, detail)
-    WHERE r.namespace = space AND r.job = items->(e.n::integer - 1)->>0
-        AND r.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
-        AND r.manual = items->(e.n::integer - 1)->>2;
+    IF new_state = 'closed' THEN
+        UPDATE %schema%.anarchon_run r
+        SET state = 'closed', deaths = new_deaths, since_ms = now_ms, status = new_status,
+            detail = new_detail, decided_by = token
+        WHERE r.ctid = run_place;
+    ELSE
+        UPDATE %schema%.anarchon_run r
+        SET state = 'waiting', deaths = new_deaths, since_ms = now_ms, end_ms = now_ms
+        WHERE r.ctid = run_place;
+    END IF;
     UPDATE %schema%.anarchon_attempt a
-    SET status = e.status, detail = e.detail, error = coalesce(e.error, a.error),
-        traceback = coalesce(e.item->>10, a.traceback),
-        started_ms = coalesce(e.started_ms, a.started_ms),
-        finished_ms = coalesce(e.started_ms + (e.item->>7)::bigint, now_ms),
-        duration_ms = CASE WHEN e.started_ms IS NULL THEN a.duration_ms
-            ELSE (e.item->>7)::bigint END
-    FROM (
-        SELECT x.status, x.detail, x.error, items->(x.n::integer - 1) AS item,
-            nullif((items->(x.n::integer - 1)->>6)::bigint, 0) AS started_ms
-        FROM unnest(ended, new_statuses, new_details, new_errors) AS x (n, status, detail, error)
-        OFFSET 0
-    ) AS e
-    WHERE a.namespace = space AND a.job = e.item->>0 AND a.slot_ms = (e.item->>1)::bigint
-        AND a.manual = e.item->>2 AND a.attempt = (e.item->>3)::bigint;
-    DELETE FROM %schema%.anarchon_checkpoint c
-    USING unnest(ended, new_states) AS e (n, state)
-    WHERE e.state = 'closed' AND c.namespace = space
-        AND c.job = items->(e.n::integer - 1)->>0
-        AND c.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
-        AND c.manual = items->(e.n::integer - 1)->>2;
+    SET status = new_status, detail = new_detail, error = coalesce(new_error, a.error),
+        traceback = coalesce(item->>10, a.traceback),
+        started_ms = coalesce(began_ms, a.started_ms),
+        finished_ms = coalesce(began_ms + took_ms, now_ms),
+        duration_ms = CASE WHEN began_ms IS NULL THEN a.duration_ms ELSE took_ms END
+    WHERE a.ctid = line_place;
 END
 $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_finish_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 BEGIN
     RETURN %schema%.anarchon_settle_v1('finish', space, head, items, patience_ms);
 END
@@ -229,8 +214,7 @@ $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_release_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 BEGIN
     RETURN %schema%.anarchon_settle_v1('release', space, head, items, patience_ms);
 END
@@ -238,8 +222,7 @@ $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_record_manual_v1(
     space text, head jsonb, items jsonb, patience_ms integer
-) RETURNS json LANGUAGE plpgsql SET search_path = pg_catalog SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off AS $body$
+) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 BEGIN
     RETURN %schema%.anarchon_settle_v1('record_manual', space, head, items, patience_ms);
 END

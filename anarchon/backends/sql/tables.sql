@@ -1,4 +1,4 @@
--- The tables of a store. %schema% stands for the quoted name of their schema.
+-- The tables of a store, in a schema of any name.
 --
 -- Texts that are compared or sorted have the collation "C": by code point, on every server.
 
