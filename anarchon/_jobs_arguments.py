@@ -6,8 +6,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ._durations import check_askable, shown
+from ._jobs_options import check_name, naming
 from .errors import ConfigurationError
-from .jobs import check_name, naming
 from .schedules import Cron, Every, Once, RRule
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from ._durations import shown
 from ._jobs_arguments import scheduled, with_parentheses
 from ._jobs_declared import declared_jobs
 from ._jobs_handlers import Handler
+from ._jobs_options import check_options
 from ._jobs_registry import Addition, checked_text
+from ._listening import UNSET
 from .errors import ConfigurationError
-from .events import UNSET
-from .jobs import build_job, check_options
 from .schedules import Cron, Every, Once, rrule_in, slot_source
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ._durations import Duration
+    from ._jobs_options import Defaults
     from ._jobs_registry import Registry
-    from .jobs import Defaults, Job, JobOptions
+    from .jobs import Job, JobOptions
     from .schedules import Schedule
 
 F = TypeVar("F", bound=Handler)
@@ -271,8 +272,7 @@ class Definitions:
             options = declaration.options
             schedule = declaration.schedule_in(self._timezone)
             name = _prefixed(prefix, declaration.name)
-            job = build_job(name, schedule, handler, options, self._defaults)
-            additions.append(Addition(job, options.get("replace", False)))
+            additions.append(self._addition(name, schedule, handler, options))
         self._add(additions)
         return self
 
@@ -305,9 +305,16 @@ class Definitions:
     def _define_job(
         self, name: str, schedule: Schedule, handler: object, options: JobOptions
     ) -> Self:
-        job = build_job(name, schedule, handler, options, self._defaults)
-        self._add([Addition(job, options.get("replace", False))])
+        self._add([self._addition(name, schedule, handler, options)])
         return self
+
+    def _addition(
+        self, name: str, schedule: Schedule, handler: object, options: JobOptions
+    ) -> Addition:
+        from .jobs import build_job
+
+        job = build_job(name, schedule, handler, options, self._defaults)
+        return Addition(job, options.get("replace", False))
 
     def _add(self, additions: list[Addition]) -> None:
         self._registry.add_all(additions, self._defined)

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from ._jobs_registry import Registry
     from ._lifecycle_requests import Answer, Request
     from ._lifecycle_states import LifecycleEvent, State
+    from ._listening import Listeners
     from ._scheduler_options import Options
     from ._threads import Engine
     from ._threads_loop import Told
     from ._values import ServerInfo
-    from .events import Listeners
 
 # How long after its timeout a stop is still waited for by whoever began it: the engine ends
 # by itself at the timeout, so this passes only when something in it hangs.

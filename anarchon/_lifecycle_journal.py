@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ._clock import Clock
+    from ._listening import AnyListener, Listeners
     from ._runs import Run
     from ._values import RunEvent, ServerInfo
-    from .events import AnyListener, Listeners
 
 # So many lines, and events, may wait; what comes on top is dropped and counted.
 BOUND = 10_000

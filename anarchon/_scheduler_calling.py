@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ._lifecycle_callers import refuse_own
 from ._lifecycle_requests import Call, Word, not_running, unfinished
+from ._listening import UNSET
 from ._values import RunKey
 from .errors import JobNotFound
-from .events import UNSET
 
 if TYPE_CHECKING:
     from ._clock import Clock

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ._durations import check_askable, duration_text, parse_ms, shown
+from ._listening import is_async, refuses
 from ._messages import (
     Settings,
 )
@@ -15,7 +16,6 @@ from ._values import (
 )
 from .backends.base import ClaimBackend, LeaseBackend
 from .errors import ConfigurationError
-from .events import is_async, refuses
 
 if TYPE_CHECKING:
     import logging

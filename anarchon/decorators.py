@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from ._durations import shown
 from ._jobs_arguments import scheduled, with_parentheses
 from ._jobs_handlers import check_callable
+from ._jobs_options import check_options
 from ._named import NamedTuple
 from .errors import ConfigurationError
-from .jobs import check_options
 from .schedules import Cron, Every, Once, RRule, rrule_in, slot_source
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from . import _lifecycle_forks
 from ._clock import Clock
 from ._jobs_definitions import Definitions
+from ._jobs_options import make_defaults
 from ._jobs_registry import Registry
+from ._listening import Listeners, Listening
 from ._scheduler_asking import Asking
 from ._scheduler_calling import Calling
 from ._scheduler_options import check_options, check_truth, limit_seconds
 from ._texts import counted
 from .errors import NotRunning
-from .events import Listeners, Listening
-from .jobs import make_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,9 +19,9 @@ import pytest
 
 import anarchon
 from anarchon import MemoryBackend, Scheduler, SqliteBackend
+from anarchon._listening import EVENTS
 from anarchon._log_lines import run_line
 from anarchon._runs import Run
-from anarchon.events import EVENTS
 from anarchon.testing import ManualClock
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from anarchon._jobs_definitions import Definitions
+from anarchon._jobs_options import Defaults
 from anarchon._jobs_registry import Registry
 from anarchon.errors import ConfigurationError
-from anarchon.jobs import Defaults
 
 
 class Host(Definitions):

@@ -8,9 +8,10 @@ from datetime import timedelta
 import pytest
 
 from anarchon._jobs_definitions import Definitions
+from anarchon._jobs_options import Defaults
 from anarchon._jobs_registry import Registry
 from anarchon.errors import ConfigurationError, JobNotFound
-from anarchon.jobs import Defaults, build_job
+from anarchon.jobs import build_job
 from anarchon.schedules import Cron, Every, Once
 from tests.definitions.host import NOON, SUNSETS, Host, Sunsets, handler, other, refusal
 

@@ -11,8 +11,9 @@ from unittest.mock import AsyncMock, Mock, create_autospec
 
 import pytest
 
+from anarchon._jobs_options import Defaults
 from anarchon.errors import ConfigurationError
-from anarchon.jobs import Defaults, build_job
+from anarchon.jobs import build_job
 from anarchon.schedules import Every
 
 

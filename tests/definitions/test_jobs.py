@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anarchon._jobs_options import Defaults, make_defaults, naming
 from anarchon._values import Terms
 from anarchon.errors import AnarchonError, ConfigurationError
-from anarchon.jobs import Defaults, Job, build_job, make_defaults, naming, spec_of
+from anarchon.jobs import Job, build_job, spec_of
 from anarchon.schedules import Cron, Every
 
 

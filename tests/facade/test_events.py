@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from anarchon import ConfigurationError, MemoryBackend, StoreEvent
-from anarchon.events import Listeners
+from anarchon._listening import Listeners
 from anarchon.testing import FaultyBackend
 from tests.facade.helpers import until
 
