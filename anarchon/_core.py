@@ -238,6 +238,14 @@ class Core:
             self._settle_held()
             self._calls.list_jobs(slots.jobs)
 
+    def _catch_up_orphans(self, now: Now) -> None:
+        """Ask who has the latest slot of a job whose run was lost; it may be that nobody does."""
+        for name in sorted(self._attempts.orphaned):
+            job = self._race.slots.jobs.get(name)
+            if job is not None:
+                self._race.slots.catch_up(job, now)
+        self._settle_held()
+
     def _settle_held(self) -> None:
         """A slot that is being run here needs no catching up."""
         for held in self._held:
@@ -258,11 +266,14 @@ class Core:
             self._attempts.tell_results()
         if not self.stopping:
             self._calls.list_jobs(sorted(self._attempts.bereft))
+            if self._attempts.orphaned:
+                self._catch_up_orphans(now)
             self._race.answers.handed_over(self._attempts.handed_over, now.mono)
             self._race.slots.collect(now, self._blame())
             self._out.extend(self._race.slots.schedules.take_notes())
             self._race.plan(now)
         self._attempts.bereft.clear()
+        self._attempts.orphaned.clear()
         self._attempts.handed_over.clear()
         self._attempts.start_due(now)
         self._calls.send(now, stopping=self.stopping)

@@ -364,6 +364,35 @@ def test_after_a_flush_the_runner_is_lost_and_the_latest_slot_may_run_again():
     story.nothing_open()
     story.obeys(run)
     assert story.events() == [("lost", "sync", 0, 1, "no longer held")]
+    (wish,) = story.until(Claim).wishes
+    assert (wish.key, wish.wants) == (key("sync", 0), 1)
+
+
+def test_an_abandoned_run_is_not_asked_for_again_after_a_flush():
+    story = Story(job(every=600, catch_up=3600, budget=0))
+    story.until(Claim)
+    story.claimed(won())
+    run = lease("sync", 0)
+    story.until(Renew)
+    story.renewed(run)
+    story.nothing_open()
+    story.obeys(run)
+    story.go(590)
+    assert len(story.all(Claim)) == 1
+
+
+def test_after_a_flush_a_job_that_was_removed_is_not_asked_for_again():
+    story = Story(job(every=600, catch_up=3600))
+    story.until(Claim)
+    story.claimed(won())
+    run = lease("sync", 0)
+    story.until(Renew)
+    story.renewed(run)
+    story.nothing_open()
+    story.core.remove("sync")
+    story.obeys(run)
+    story.go(590)
+    assert len(story.all(Claim)) == 1
 
 
 def test_a_backup_after_a_flush_claims_the_latest_slot_as_never_tried():
