@@ -33,12 +33,15 @@ SERVICE = """
         scheduler.submit(name)
         entered.wait()
 
-    def submit_when_running(name="job"):
-        def wait_and_submit():
+    def when_running(call, *given):
+        def wait_and_call():
             while scheduler.state != "running":
                 time.sleep(0.005)
-            scheduler.submit(name)
-        threading.Thread(target=wait_and_submit, daemon=True).start()
+            call(*given)
+        threading.Thread(target=wait_and_call, daemon=True).start()
+
+    def submit_when_running(name="job"):
+        when_running(scheduler.submit, name)
 """
 
 

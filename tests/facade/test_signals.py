@@ -108,7 +108,7 @@ def test_wait_says_what_ended_it(spawn):
 
 
 def test_run_ends_when_somebody_else_stops(spawn):
-    process = spawn(program("threading.Timer(0.3, scheduler.stop).start()", "scheduler.run()"))
+    process = spawn(program("when_running(scheduler.stop)", "scheduler.run()"))
     _, err, _ = finish(process)
     assert process.returncode == 0, err
 
