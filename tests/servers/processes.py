@@ -289,7 +289,8 @@ class Server:
 
         try:
             wait_until(has_decided, f"{self.name} answers")
-        except BaseException:
+        except BaseException as error:
+            error.add_note(self.log)
             self.kill()
             raise
         return self._process.poll() is None
