@@ -6,8 +6,6 @@ import os
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from ._lifecycle_callers import refuse_own
-from ._lifecycle_requests import Call, Word, not_running, unfinished
 from ._listening import UNSET
 from ._values import RunKey
 from .errors import JobNotFound
@@ -62,6 +60,9 @@ class Calling:
 
     def _call(self, name: str, data: Any, *, wait: bool) -> tuple[RunKey, Any]:
         """Ask for a manual run; return its key and (`wait`) its record, when it has ended."""
+        from ._lifecycle_callers import refuse_own
+        from ._lifecycle_requests import Call, Word, not_running, unfinished
+
         name = _checked(self._registry, name)
         life = self._life()
         if life is None or life.state != "running":

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ._durations import check_askable, duration_text, parse_ms, shown
 from ._listening import is_async, refuses
-from ._messages import (
-    Settings,
-)
 from ._named import NamedTuple
 from ._values import (
     Limits,
@@ -20,6 +17,8 @@ from .errors import ConfigurationError
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
+
+    from ._messages import Settings
 
 LEAST_LEASE_MS = 2000
 LEAST_HEARTBEAT_MS = 100
@@ -65,6 +64,8 @@ class Options(NamedTuple):
 
     def settings(self, instance_id: str) -> Settings:
         """Return what the core runs with."""
+        from ._messages import Settings
+
         return Settings(
             lease=self.lease_ms / 1000,
             heartbeat=self.heartbeat_ms / 1000,
