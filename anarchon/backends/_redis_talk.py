@@ -38,6 +38,8 @@ class ReplyError(Exception):
         text = str(self)
         if any(words in text for words in _FORBIDDEN):
             return "NOPERM"  # what a script may not do has no code of its own
+        if "unauthenticated" in text:
+            return "NOAUTH"  # long commands are refused before anybody looks at them
         code = text.partition(" ")[0]
         return code if code.isupper() else "ERR"
 

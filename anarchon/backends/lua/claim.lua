@@ -110,7 +110,8 @@ end
 -- Whether a later slot of the job, not after store time, is recorded.
 local function has_newer(wish)
   local name = escaped(wish.job)
-  local least, most = '[' .. name .. '\0' .. stamp(wish.slot + 1), '(' .. name .. '\0' .. stamp(now + 1)
+  local least = '[' .. name .. '\0' .. stamp(wish.slot + 1)
+  local most = '(' .. name .. '\0' .. stamp(now + 1)
   for _, class in ipairs({OPEN, KEPT, SKIPS}) do
     local passed = 0
     repeat -- past manual runs, which are in none of the guards
