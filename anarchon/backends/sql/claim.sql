@@ -225,18 +225,17 @@ DECLARE
 BEGIN
     LOOP
         now_ms := %schema%.anarchon_now_v1();
-        spare := NULL;
         IF is_locked THEN
             runs := '{}'; lines := '{}';
         ELSE
             chosen := '{}'; jobs := '{}'; later := '{}'; new_jobs := '{}';
-            extended := '{}'; foreign_runs := '{}';
+            extended := '{}'; foreign_runs := '{}'; spare := NULL;
         END IF;
         FOR v IN
             SELECT w.n, w.wish, r AS run, coalesce(j.fence, 0) AS last_fence,
                 j.floor_ms, j.job IS NULL AS is_new_job, o.runs AS others,
                 coalesce(j.paused_until_ms > now_ms, false) OR s.is_paused AS is_paused,
-                m.is_mine, count(*) FILTER (WHERE m.is_mine) OVER () AS mine,
+                m.is_mine,
                 r.job IS NULL AND EXISTS (
                     SELECT FROM %schema%.anarchon_run x
                     WHERE x.namespace = space AND x.job = w.wish->>0 AND x.manual = ''
@@ -263,7 +262,7 @@ BEGIN
                 ) AS is_paused
             ) AS s
             WHERE todo IS NULL OR w.n = ANY (todo)
-            ORDER BY w.n
+            ORDER BY m.is_mine DESC, w.n  -- the asker's own count, wherever they stand
         LOOP
             run := v.run;
             verdict := %schema%.anarchon_verdict_v1(
@@ -285,7 +284,7 @@ BEGIN
             END IF;
 
             IF NOT is_locked THEN
-                spare := coalesce(spare, wins - v.mine);
+                spare := coalesce(spare, wins) - v.is_mine::integer;
                 IF verdict = ANY (writes) OR cardinality(stale) > 0 THEN
                     IF verdict = ANY (starts) AND spare <= 0
                         AND coalesce(cardinality(stale), 0) = 0
@@ -316,10 +315,7 @@ BEGIN
                 CONTINUE;
             END IF;
 
-            IF spare IS NULL THEN  -- what is the asker's counts, wherever it stands
-                wins := wins - v.mine;
-                spare := wins;
-            END IF;
+            wins := wins - v.is_mine::integer;
             IF cardinality(stale) > 0 THEN
                 FOREACH run IN ARRAY stale LOOP
                     run := %schema%.anarchon_close_v1(run, token, 'lost', 'too old', NULL, now_ms);
