@@ -49,9 +49,11 @@ def test_three_processes_share_slots_hand_one_over_and_take_one_over(fleet):
 
 
 def check_report(fleet):
-    """See three attempts: given up, died, given up again."""
+    """See attempts that were given up and died; the last ones were given up at the end."""
     (attempts,) = by_slot(fleet.history("report")).values()
-    assert [run.status for run in attempts] == ["interrupted", "lost", "interrupted"]
+    statuses = [run.status for run in attempts]
+    assert statuses[:2] == ["interrupted", "lost"]
+    assert set(statuses[2:]) == {"interrupted"}
     check_tellings(fleet, "report")
 
 
