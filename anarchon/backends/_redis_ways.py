@@ -48,8 +48,9 @@ class Straight:
         home, doors = self._home, list(self._doors())
         if home is not None:
             doors = [home, *(door for door in doors if door.address != home.address)]
+        enter = _opened if len(doors) == 1 else _answering
         try:
-            return first_of(doors, deadline, lambda door, until: door.opened(until))
+            return first_of(doors, deadline, enter)
         except (OSError, ReplyError):
             self._home = None
             raise
@@ -97,6 +98,21 @@ class Sentinels(Straight):
             talk.close()
             raise
         return talk
+
+
+def _opened(door: Door, deadline: float) -> Talk:
+    return door.opened(deadline)
+
+
+def _answering(door: Door, deadline: float) -> Talk:
+    """Return a conversation in which an answer came: a frozen server takes connections too."""
+    talk = door.opened(deadline)
+    try:
+        talk.ask(deadline, "TIME")
+    except BaseException:
+        talk.close()
+        raise
+    return talk
 
 
 def _check_role(talk: Talk, deadline: float) -> None:

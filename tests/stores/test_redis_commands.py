@@ -16,7 +16,10 @@ from tests.servers.redis import RedisServer
 from tests.stores.helpers import claim, finish, now_ms, wish
 
 A, B = Owner("a", "a"), Owner("b", "b")
-RIGHTS = set("time hget hset hdel hexists zadd zrem zrangebylex zrevrangebylex".split())
+RIGHTS = {
+    *("time", "hget", "hset", "hdel", "hexists"),
+    *("zadd", "zrem", "zrangebylex", "zrevrangebylex"),
+}
 LUA = {path.name: path.read_text() for path in (files("anarchon.backends") / "lua").iterdir()}
 
 
