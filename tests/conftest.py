@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -60,3 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
     path = os.environ.get(OUTCOMES)
     if path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(OutcomeWriter(path), "anarchon-outcomes")
+
+
+def pytest_collection_finish() -> None:
+    """Let no garbage collection look through thousands of collected tests again and again."""
+    gc.freeze()
