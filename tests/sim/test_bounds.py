@@ -27,7 +27,7 @@ def test_one_job_and_ten_instances(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_job_and_large_fleets(seed):
     bounds.one_job(seed, 50, ticks=20, warm=20, fair=False)
-    bounds.one_job(seed, 200, ticks=5, warm=6, fair=False)
+    bounds.one_job(seed, 200, ticks=5, warm=10, fair=False)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

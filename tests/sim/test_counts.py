@@ -25,7 +25,7 @@ def test_one_job_costs_n_claims_and_one_finish_a_tick(n):
 
 @pytest.mark.parametrize(("n", "m"), [(1, 10), (2, 7), (3, 10), (10, 10), (10, 30), (5, 50)])
 def test_m_jobs_cost_at_most_2n_claims_and_m_finishes_a_tick(n, m):
-    calm = Calm(m, n, m, settings(workers=m), seconds=0.05).settle_in(20)
+    calm = Calm(m, n, m, settings(workers=m), seconds=0.05).settle_in(8)
     for _ in range(10):
         calm.count_from_here()
         calm.run(PERIOD)
