@@ -103,7 +103,7 @@ def test_tls(own_server, variant):
 def test_tls_with_a_server_that_speaks_none(shared_server):
     server = shared_server("redis-8.2")
     backend = RedisBackend(server.url.replace("redis://", "rediss://"))
-    with pytest.raises(BackendUnavailable, match="handshake|SSL"):
+    with pytest.raises(BackendUnavailable, match=r"handshake|SSL"):
         backend.open(Limits(connect=0.5))
     backend.close()
 
