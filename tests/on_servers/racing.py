@@ -48,31 +48,31 @@ def run(options, number, begin):
     """Open the store with all others at once; then race for each tick."""
     backend = backend_at(options["database"], namespace=options["namespace"])
     owner = Owner(f"racer-{number}", f"racer-{number}")
-    jobs = [f"job {n}" for n in range(options["jobs"])]
     order = random.Random(number)
     sleep_until(begin)
-    info = backend.open(LIMITS)
-    backend.prepare(jobs)
-    slot_ms = info.store_ms // 1000 * 1000
-    sleep_until(begin + options["opening"])
+    backend.open(LIMITS)
+    backend.prepare([])
     for tick in range(options["ticks"]):
         sleep_until(begin + options["opening"] + tick * options["pause"])
-        order.shuffle(jobs)
-        race_once(backend, owner, [RunKey(job, options["slot_ms"] + tick) for job in jobs], options)
+        # Jobs of its own: whoever is late for a tick would else find newer slots.
+        keys = [RunKey(f"{tick} {job}", options["slot_ms"]) for job in range(options["jobs"])]
+        order.shuffle(keys)
+        # Half of them take all they can get, the others a few.
+        race_once(backend, owner, keys, wins=3 if number % 2 else options["jobs"])
     backend.close()
-    say("done", number=number, slot=slot_ms)
+    say("done", number=number)
 
 
-def race_once(backend, owner, keys, options):
+def race_once(backend, owner, keys, wins):
     """Claim these runs, finish what was won, and say what that was."""
     wishes = [Wish(key, 1, "scheduled", TERMS) for key in keys]
     pace = Pace(time.monotonic())
-    answers = backend.claim(wishes, owner=owner, wins=options["wins"], pace=pace).answers
+    answers = backend.claim(wishes, owner=owner, wins=wins, pace=pace).answers
     won = [answer.key for answer in answers if isinstance(answer, Won)]
     results = [Result(key, 1, "success", "scheduled", key.slot_ms, 1) for key in won]
     settled = backend.finish(results, owner=owner).answers if won else ()
     kinds = sorted({type(one).__name__ for one in settled})
-    say("won", runs=[[int(key.job.split()[1]), key.slot_ms] for key in won], settled=kinds)
+    say("won", jobs=[key.job for key in won], settled=kinds)
 
 
 def sleep_until(moment):
