@@ -12,6 +12,7 @@ import click
 
 from . import __version__, cli
 from ._cli_next import next_slots
+from ._cli_schema import schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,7 @@ def commands() -> None:
 
 
 commands.add_command(next_slots)
+commands.add_command(schema)
 
 
 @commands.command(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from .._durations import shown
 from .._texts import message_of
@@ -127,13 +128,11 @@ def check_silence(silence: object) -> frozenset[str]:
     Raises:
         ConfigurationError: There is no such finding.
     """
-    try:
-        if isinstance(silence, str):
-            raise TypeError
-        names = frozenset(silence)  # type: ignore[call-overload]
-    except TypeError:
-        names = frozenset((None,))
-    if not names <= frozenset(FINDINGS):
+    names: frozenset[str] | None = None
+    if not isinstance(silence, str):
+        with suppress(TypeError):
+            names = frozenset(cast("Iterable[str]", silence))
+    if names is None or not names <= frozenset(FINDINGS):
         raise ConfigurationError(
             f"silence={shown(silence)} is no list of findings; there are: {', '.join(FINDINGS)}."
         )

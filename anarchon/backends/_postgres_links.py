@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from random import shuffle
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -119,10 +119,8 @@ class Borrowed(PostgresLink):
 def closed(connection: Any) -> None:
     """Close a user's connection; never raises, and leaves one of another process alone."""
     if not INHERITED.has(connection):
-        try:
+        with suppress(Exception):  # whatever a driver says of a connection that is given up
             connection.close()
-        except Exception:  # noqa: S110 - whatever a driver says of a connection that is given up
-            pass
 
 
 def usable(connection: Any) -> PGconn:
@@ -174,14 +172,10 @@ class Inherited:
 
     def _note(self) -> None:
         found = set(self._sockets)
-        for folder in ("/proc/self/fd", "/dev/fd"):
-            if os.path.isdir(folder):
-                for name in os.listdir(folder):
-                    try:
-                        found.add(_identity(int(name)))
-                    except OSError:  # the one that listed them
-                        continue
-                break
+        with suppress(OSError):  # a system that has no such list
+            for name in os.listdir("/dev/fd"):  # noqa: PTH208 - `pathlib` may not be loaded
+                with suppress(OSError):  # the one that listed them
+                    found.add(_identity(int(name)))
         self._sockets = frozenset(found)
 
 

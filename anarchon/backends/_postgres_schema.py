@@ -1,4 +1,5 @@
 """The tables and functions in the database: what they are, whether they are there, making them."""
+# ruff: noqa: S608  (statements are put together from constants and the quoted schema alone)
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from .base import FORMAT_VERSION
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
+WRITTEN = ("namespace", "job", "run", "attempt", "checkpoint")
 FILES = ("tables", "common", "claim", "settle", "leases")
 # Of the functions that are called from outside; why is said in common.sql.
 SETTINGS = (
@@ -63,11 +65,26 @@ def ddl(schema: str) -> str:
         ConfigurationError: There can be no schema of that name.
     """
     check_schema(schema)
-    return f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};\n\n" + _objects(schema)
+    return (
+        f"BEGIN;\n\nCREATE SCHEMA IF NOT EXISTS {quoted(schema)};\n\n{_objects(schema)}\n"
+        "COMMIT;\n\n-- What the role of a service needs, if it is another one:\n"
+        + "".join(f"-- {right}\n" for right in grants(schema, "…"))
+    )
+
+
+def grants(schema: str, role: str) -> list[str]:
+    """Return the statements that let a role use a store, and create nothing."""
+    name = quoted(schema)
+    tables = ", ".join(f"{name}.anarchon_{table}" for table in WRITTEN)
+    return [
+        f"GRANT USAGE ON SCHEMA {name} TO {role};",
+        f"GRANT SELECT ON {name}.anarchon_format TO {role};",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role};",
+    ]
 
 
 def _objects(schema: str) -> str:
-    parts = [pkgutil.get_data(__package__, f"sql/{name}.sql") for name in FILES]
+    parts = [pkgutil.get_data("anarchon.backends", f"sql/{name}.sql") for name in FILES]
     text = "\n".join(part.decode() for part in parts if part is not None)
     return text.replace("%settings%", SETTINGS).replace("%schema%", quoted(schema))
 
@@ -178,10 +195,8 @@ def _literal(text: str) -> str:
 def check_format(pgconn: PGconn, schema: str, deadline: float) -> None:
     """Raise `BackendError` when what is stored has a format that this version doesn't know."""
     table = quoted(schema) + ".anarchon_format"
-    if (
-        not ask(pgconn, b"SELECT to_regclass($1) IS NOT NULL", (table.encode(),), deadline)
-        == b"\x01"
-    ):
+    there = ask(pgconn, b"SELECT to_regclass($1) IS NOT NULL", (table.encode(),), deadline)
+    if there != b"\x01":
         return
     statement = f"SELECT convert_to(max(version)::text, 'UTF8') FROM {table}"
     version = int(ask(pgconn, statement.encode(), (), deadline) or FORMAT_VERSION)

@@ -83,16 +83,19 @@ def _connect(conninfo: bytes, deadline: float) -> PGconn:
 
     pgconn = pq.PGconn.connect_start(conninfo)
     try:
-        status = pq.PollingStatus.WRITING  # as libpq wants it
-        while pgconn.status != pq.ConnStatus.BAD and status != pq.PollingStatus.FAILED:
-            if status == pq.PollingStatus.OK:
-                return pgconn
+        status: int = pq.PollingStatus.WRITING  # as libpq wants it
+        waits = (pq.PollingStatus.READING, pq.PollingStatus.WRITING)
+        while pgconn.status != pq.ConnStatus.BAD and status in waits:
             _ready(pgconn, _READ if status == pq.PollingStatus.READING else _WRITE, deadline)
             status = pgconn.connect_poll()
-        raise OperationalError(pgconn.get_error_message())
     except BaseException:
         pgconn.finish()
         raise
+    if status == pq.PollingStatus.OK:
+        return pgconn
+    message = pgconn.get_error_message()
+    pgconn.finish()
+    raise OperationalError(message)
 
 
 def addresses(host: str, deadline: float) -> list[str]:

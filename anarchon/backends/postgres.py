@@ -12,13 +12,12 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from .._durations import shown
 from .._values import ServerInfo
 from ..errors import BackendError, BackendUnavailable, ConfigurationError, ServerTooOld
 from . import _postgres_advice as advice
 from . import _postgres_schema as schemas
 from . import _postgres_words as words
-from ._postgres_links import Address, Function, Pool, PostgresLink, Source
+from ._postgres_links import Address, Function, Pool, PostgresLink
 from ._postgres_wait import ask
 from ._remote import RemoteBackend
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from .._values import Limits
     from . import _wire as wire
+    from ._postgres_links import Source
 
 MINIMUM = 13
 _INSTALL = "python -m pip install 'anarchon[postgres]'"

@@ -113,8 +113,9 @@ def test_the_output_doesnt_depend_on_the_locale_and_an_arrow_needs_utf_8():
 def test_help_lists_every_command_and_its_summary():
     status, out, err = run("--help")
     assert (status, err) == (0, "")
-    assert "demo  watch three processes share jobs, hand one over and take one over\n" in out
-    assert "next  show the next slots of a schedule\n" in out
+    assert "demo    watch three processes share jobs, hand one over and take one over\n" in out
+    assert "next    show the next slots of a schedule\n" in out
+    assert "schema  print what a store in PostgreSQL needs, as SQL\n" in out
 
 
 def test_the_demo_has_its_own_options_also_as_a_command_of_click():

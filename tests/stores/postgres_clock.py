@@ -49,10 +49,9 @@ def prepare(place) -> None:
     backend.open(Limits())
     backend.prepare([])
     backend.close()
-    for statement in (
-        "CREATE TABLE clock (ms bigint)",
-        "INSERT INTO clock VALUES (0)",
+    clock = "CREATE TABLE clock (ms bigint); INSERT INTO clock VALUES (0)"
+    function = (
         "CREATE OR REPLACE FUNCTION anarchon_now_v1() RETURNS bigint LANGUAGE sql VOLATILE "
-        f"""AS 'SELECT ms FROM "{SCHEMA}".clock'""",
-    ):
-        place.ask(f'SET search_path TO "{SCHEMA}"; {statement}')
+        f"""AS 'SELECT ms FROM "{SCHEMA}".clock'"""
+    )
+    place.ask(f'SET search_path TO "{SCHEMA}"; {clock}; {function}')

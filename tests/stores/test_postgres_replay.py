@@ -95,7 +95,9 @@ class Player:
             attempt, beat, first_seen = self.seen[key]
             wants = attempt + self.dice.choice([0, 1, 1, 1, 1, 2])
             watched = self.dice.choice([None, first_seen, first_seen])
-            return Wish(key, wants, "takeover", self.terms(), beat, watched, self.dice.choice([0, 7]))
+            return Wish(
+                key, wants, "takeover", self.terms(), beat, watched, self.dice.choice([0, 7])
+            )
         wants = self.dice.choice([1, 1, 1, 1, 2])
         return Wish(RunKey(job, self.slot()), wants, "scheduled", self.terms())
 
@@ -136,7 +138,9 @@ class Player:
         self.both(lambda s: s.renew(leases, owner=owner, lease_ms=LEASE_MS))
 
     def results(self, owner) -> list[Result]:
-        found = [lease for by, lease in self.some_leases() if by == owner or self.dice.random() < 0.2]
+        found = [
+            lease for by, lease in self.some_leases() if by == owner or self.dice.random() < 0.2
+        ]
         if self.dice.random() < 0.15:
             found.append(Lease(RunKey(self.dice.choice(JOBS), self.slot()), 1))
         if found and self.dice.random() < 0.2:
