@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ._redis_talk import ReplyError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ._redis_scripts import Script
     from ._redis_talk import Address, Talk, Word
@@ -33,16 +33,20 @@ class RedisLink:
         script: Script,
         arguments: list[str],
         deadline: float,
-        after: Sequence[Sequence[Word]] = (),
+        after: Callable[[], Sequence[Word]] | None = None,
     ) -> list[Any]:
-        """Run a script; return its answer, and those to the commands sent behind it.
+        """Run a script; return its answer, and that to the command sent right behind it.
 
-        Raises `ReplyError` when the script or one of the commands fails.
+        That command is made for each time that the script has to be sent, since a server
+        that doesn't know the script carries the command out all the same. Raises
+        `ReplyError` when the script or the command fails.
         """
         by: Literal["EVALSHA", "EVAL"] = "EVALSHA"
         asked: Address | None = None
         for hop in range(HOPS):
-            commands = [script.command(by, self._namespace, arguments), *after]
+            commands: list[Sequence[Word]] = [script.command(by, self._namespace, arguments)]
+            if after is not None:
+                commands.append(after())
             replies = self._said(commands, asked, deadline)
             error = next((reply for reply in replies if isinstance(reply, ReplyError)), None)
             if error is None:

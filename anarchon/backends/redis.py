@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..errors import BackendError
+    from ._redis_talk import Word
     from ._rows import Position
     from ._wire import Reply, Words
 
@@ -109,9 +110,11 @@ class RedisBackend(RemoteBackend[RedisLink]):
 
         Half of the time is kept for giving back what was won in vain.
         """
-        wait_ms = max(1, int(seconds_left(deadline) * 500))
-        wait = ("WAIT", self._replicas, wait_ms)
-        words, confirmed = link.run(*script_for(call), deadline, [wait])
+
+        def wait() -> tuple[Word, ...]:
+            return "WAIT", self._replicas, max(1, int(seconds_left(deadline) * 500))
+
+        words, confirmed = link.run(*script_for(call), deadline, wait)
         reply = reply_of(words)
         kept = [answer[0] for answer in reply.answers]
         if confirmed >= self._replicas or not ({"won", "recorded"} & {*kept}):

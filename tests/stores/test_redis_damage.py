@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from anarchon._values import Closed, Held, Lease, Limits, Lost, Owner, Won
+from anarchon._values import Closed, Held, Limits, Lost, Owner, Won
 from anarchon.backends._redis_scripts import PARTS, keys_of
 from anarchon.backends.redis import RedisBackend
 from anarchon.errors import BackendError
@@ -191,14 +191,16 @@ def test_records_that_can_not_be_read_are_trimmed_at_last(store):
 def test_a_key_of_another_kind_is_told(store, part):
     store.ask("DEL", store.key[part])
     store.ask("SET", store.key[part], "x")
-    slot_ms = now_ms()
     with pytest.raises(BackendError, match="somebody else uses keys") as caught:
-        for number in range(30):
-            claim(store.backend, "job", slot_ms - 30 + number)
-            finish(store.backend, "job", slot_ms - 30 + number)
-            store.backend.pause("job", duration_ms=None)
-            claim(store.backend, "job", slot_ms)
-            store.backend.history(None, limit=1)
-            store.backend.save(Lease(lease("job", slot_ms).key, 1), owner=A, value="1")
+        use_every_key(store, now_ms())
     assert type(caught.value) is BackendError
     store.ask("DEL", store.key[part])
+
+
+def use_every_key(store, slot_ms):
+    claim(store.backend, "job", slot_ms)
+    store.backend.save(lease("job", slot_ms), owner=A, value="1")
+    finish(store.backend, "job", slot_ms)
+    store.backend.pause("job", duration_ms=None)
+    claim(store.backend, "job", slot_ms + 1)
+    store.backend.history(None, limit=1)
