@@ -301,6 +301,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
 
     def _started(self, *, patient: bool) -> bool:
         """Take part in a start; False when it has to be tried again after a stop."""
+        _load()
         from ._lifecycle_requests import begin, share
 
         if (life := self._life()) is not None:
@@ -309,7 +310,6 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         return begin(self._new_life(patient=patient), self._lives, patient=patient)
 
     def _new_life(self, *, patient: bool) -> Life:
-        _load()
         from ._lifecycle import Life
 
         return Life(
