@@ -137,12 +137,12 @@ class Instance:
     def add(self, *specs: JobSpec) -> None:
         """Schedule jobs."""
         for spec in specs:
-            self._guarded(lambda spec=spec: self.core.add(spec, self._now()))
+            self._guarded(self.core.add, spec, self._now())
         self._input(Tick())
 
     def remove(self, name: str) -> None:
         """Stop scheduling a job."""
-        self._guarded(lambda: self.core.remove(name))
+        self._guarded(self.core.remove, name)
         self._input(Tick())
 
     def run_now(self, key: RunKey) -> None:
@@ -179,9 +179,9 @@ class Instance:
         mono = self.host.mono()
         return Now(self.clock.reading(self.host.wall(), mono), mono)
 
-    def _guarded(self, step: Callable[[], Any]) -> Any:
+    def _guarded(self, step: Callable[..., Any], *given: object) -> Any:
         try:
-            return step()
+            return step(*given)
         except Violation:
             raise
         except Exception as error:
@@ -197,14 +197,13 @@ class Instance:
         now = self._now()
         if isinstance(message, Stop) and self.stopping_at is None:
             self.stopping_at = self.world.now
-        actions = self._guarded(lambda: self.core.handle(message, now))
-        for action in actions:
+        for action in self._guarded(self.core.handle, message, now):
             self._act(action)
         # Looking ahead makes a difference of time alone, so half of the instances never do.
         while len(self.handlers) % 2 == 0 and self.core.is_behind:
-            for action in self._guarded(lambda: self.core.look_ahead(now)):
+            for action in self._guarded(self.core.look_ahead, now):
                 self._act(action)
-        wakeup = self._guarded(lambda: self.core.next_wakeup(now))
+        wakeup = self._guarded(self.core.next_wakeup, now)
         self.fleet.monitor.handled(self, message, now, wakeup)
         self._arm(wakeup)
 

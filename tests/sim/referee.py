@@ -123,7 +123,7 @@ class Referee(Monitor):
 
     def handled(self, inst: Instance, message: Input, now: Now, wakeup: float | None) -> None:
         """Check what a core shows after every input."""
-        self._say(inst, "takes", type(message).__name__, f"at {now.wall_ms}, wakes {wakeup}")
+        self._say(inst, "takes", type(message).__name__, "at", now.wall_ms, "wakes", wakeup)
         seen = self.seen[inst.token]
         free = inst.core.view().free_workers
         if free and seen.busy:
