@@ -73,7 +73,7 @@ class Twins:
         pick = self.random
         if self.known and pick.random() < 0.6:
             return pick.choice(self.known)[0]
-        late_ms = pick.choice((0, 0, -5, 900, -LEASE_MS * 4))
+        late_ms = pick.choice((0, 0, -5, 900, 1500, -LEASE_MS * 4))
         slot_ms = self.now_ms() + late_ms + pick.randrange(-30, 30)
         token = pick.choice(("", "", "t1", "t\0", "t2")) if manual else ""
         return RunKey(pick.choice(JOBS), slot_ms, token)

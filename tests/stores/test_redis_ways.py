@@ -151,10 +151,11 @@ def theirs(server):
 def test_a_client_with_a_pool_of_its_own(shared_server):
     server = shared_server("redis-8.2")
     pool = redis.BlockingConnectionPool.from_url(server.url, max_connections=1)
-    held = pool.get_connection()  # the only one
-    works(redis.Redis(connection_pool=pool))
-    pool.release(held)
-    pool.close()
+    client = redis.Redis(connection_pool=pool)
+    with client.client() as holder:
+        holder.ping()  # and keeps the only connection
+        works(client)
+    pool.disconnect()
 
 
 def test_a_class_of_connections_that_somebody_made(shared_server):
