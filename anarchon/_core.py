@@ -67,6 +67,7 @@ from ._values import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from random import Random
 
     from ._messages import (
@@ -115,7 +116,7 @@ class Core:
         self._specs[spec.name] = spec
         if not self.stopping:
             self._race.slots.add(spec, now)
-            self._settle_held()
+            self._catch_up((), now)
             self._calls.list_jobs([spec.name])
 
     def remove(self, name: str) -> bool:
@@ -232,24 +233,18 @@ class Core:
     def _recover(self, now: Now) -> None:
         """After an outage: what is open, and was the latest slot of each job decided?"""
         if self._settings.leases:
-            slots = self._race.slots
-            for job in slots.jobs.values():
-                slots.catch_up(job, now)
-            self._settle_held()
-            self._calls.list_jobs(slots.jobs)
+            jobs = self._race.slots.jobs
+            self._catch_up(jobs, now)
+            self._calls.list_jobs(jobs)
 
-    def _catch_up_orphans(self, now: Now) -> None:
-        """Ask who has the latest slot of a job whose run was lost; it may be that nobody does."""
-        for name in sorted(self._attempts.orphaned):
-            job = self._race.slots.jobs.get(name)
-            if job is not None:
-                self._race.slots.catch_up(job, now)
-        self._settle_held()
-
-    def _settle_held(self) -> None:
-        """A slot that is being run here needs no catching up."""
+    def _catch_up(self, names: Iterable[str], now: Now) -> None:
+        """Ask for the latest slots of these jobs; what is being run here is asked for by none."""
+        slots = self._race.slots
+        for name in names:
+            if name in slots.jobs:
+                slots.catch_up(slots.jobs[name], now)
         for held in self._held:
-            self._race.slots.settle(held.key)
+            slots.settle(held.key)
 
     def _stop(self, stop: Stop, now: Now) -> None:
         self._stopping.begin(stop, now)
@@ -266,14 +261,14 @@ class Core:
             self._attempts.tell_results()
         if not self.stopping:
             self._calls.list_jobs(sorted(self._attempts.bereft))
-            if self._attempts.orphaned:
-                self._catch_up_orphans(now)
+            if self._held.orphaned:
+                self._catch_up(sorted(self._held.orphaned), now)
             self._race.answers.handed_over(self._attempts.handed_over, now.mono)
             self._race.slots.collect(now, self._blame())
             self._out.extend(self._race.slots.schedules.take_notes())
             self._race.plan(now)
         self._attempts.bereft.clear()
-        self._attempts.orphaned.clear()
+        self._held.orphaned.clear()
         self._attempts.handed_over.clear()
         self._attempts.start_due(now)
         self._calls.send(now, stopping=self.stopping)

@@ -79,7 +79,6 @@ class Attempts:
         self.releases: dict[Lease, Result] = {}
         self.manuals: dict[Lease, Result] = {}  # manual runs to write down as running
         self.bereft: set[str] = set()  # jobs of which somebody else has a run of ours
-        self.orphaned: set[str] = set()  # those of them where nothing of it is left here
         self.handed_over: list[Lease] = []  # given up here, and open to everybody
         self._untold: dict[Lease, Held] = {}  # manual runs with a result not yet recorded
 
@@ -177,7 +176,7 @@ class Attempts:
                 self._result(held, how, now, message.error, message.traceback)
         elif held.record == "taken" and held.result is None:  # else it was told of
             self._out.append(Emit("lost", held.run(self._here, "lost", NO_LONGER_HELD)))
-        self._drop_if_over(held)
+        self._held.drop_if_over(held)
 
     # --- answers ---
 
@@ -207,7 +206,7 @@ class Attempts:
             held = self._held.get(answer.lease)
             if held is not None and held.record == "settling":
                 self._settle(held, answer)
-                self._drop_if_over(held)
+                self._held.drop_if_over(held)
 
     def recorded_manual(self, settled: Settled) -> None:
         """The store has these manual runs, so that they can be renewed."""
@@ -259,17 +258,7 @@ class Attempts:
             held.handle("drop")
             self._out.append(Emit("lost", held.run(self._here, "lost", NO_LONGER_HELD)))
         self._abort(held, "lost", now)
-        self._drop_if_over(held)
-
-    def _drop_if_over(self, held: Held) -> None:
-        """Forget an attempt of which nothing is left to do; who has its run is not known here.
-
-        Perhaps nobody: the store may have lost the record. A run that must never start
-        twice is left alone then.
-        """
         self._held.drop_if_over(held)
-        if held.over and held.record == "taken" and held.spec.terms.budget and not held.manual:
-            self.orphaned.add(held.key.job)
 
     def _result(
         self,

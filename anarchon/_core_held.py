@@ -187,6 +187,7 @@ class HeldRuns:
         self._settings = settings
         self._runs: dict[Lease, Held] = {}
         self._by_key: dict[RunKey, Held] = {}
+        self.orphaned: set[str] = set()  # jobs of runs that were lost, and have ended here
 
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._runs.values()))
@@ -217,10 +218,16 @@ class HeldRuns:
         return held
 
     def drop_if_over(self, held: Held) -> None:
-        """Forget an attempt of which nothing is left to do."""
+        """Forget an attempt of which nothing is left to do.
+
+        Who has the run of one that was lost isn't known here; perhaps nobody, if the store
+        lost its record. A run that must never start twice is left alone then.
+        """
         if held.over:
             self._runs.pop(held.lease, None)
             self._by_key.pop(held.key, None)
+            if held.record == "taken" and held.spec.terms.budget and not held.manual:
+                self.orphaned.add(held.key.job)
 
     def renewable(self) -> tuple[Lease, ...]:
         """Return the leases to renew: known, not given up, not past a timeout."""

@@ -28,7 +28,6 @@ from tests.core.words import (
     job,
     key,
     lease,
-    missing,
     running,
     won,
 )
@@ -351,58 +350,7 @@ def test_a_free_instance_with_nothing_watched_never_looks():
     story.returns(run)
 
 
-# --- flushed stores, notes ----------------------------------------------------
-
-
-def test_after_a_flush_the_runner_is_lost_and_the_latest_slot_may_run_again():
-    story = Story(job(every=600, catch_up=3600))
-    story.until(Claim)
-    story.claimed(won())
-    run = lease("sync", 0)
-    story.until(Renew)
-    story.renewed(run)
-    story.nothing_open()
-    story.obeys(run)
-    assert story.events() == [("lost", "sync", 0, 1, "no longer held")]
-    (wish,) = story.until(Claim).wishes
-    assert (wish.key, wish.wants) == (key("sync", 0), 1)
-
-
-def test_an_abandoned_run_is_not_asked_for_again_after_a_flush():
-    story = Story(job(every=600, catch_up=3600, budget=0))
-    story.until(Claim)
-    story.claimed(won())
-    run = lease("sync", 0)
-    story.until(Renew)
-    story.renewed(run)
-    story.nothing_open()
-    story.obeys(run)
-    story.go(590)
-    assert len(story.all(Claim)) == 1
-
-
-def test_after_a_flush_a_job_that_was_removed_is_not_asked_for_again():
-    story = Story(job(every=600, catch_up=3600))
-    story.until(Claim)
-    story.claimed(won())
-    run = lease("sync", 0)
-    story.until(Renew)
-    story.renewed(run)
-    story.nothing_open()
-    story.core.remove("sync")
-    story.obeys(run)
-    story.go(590)
-    assert len(story.all(Claim)) == 1
-
-
-def test_a_backup_after_a_flush_claims_the_latest_slot_as_never_tried():
-    story = Story(job(every=600, catch_up=3600))
-    story.until(Claim)
-    story.claimed(held())
-    story.looking_until_claim(running(key("sync", 0), left=-1))
-    story.claimed(missing())
-    (wish,) = story.until(Claim).wishes
-    assert (wish.key, wish.wants) == (key("sync", 0), 1)
+# --- notes ----------------------------------------------------
 
 
 def test_early_slots_are_no_trouble_for_others():
