@@ -44,6 +44,7 @@ _WORDS = {
     "not yet accepting connections": "57P03",
     "not accepting connections": "57P03",
     "shutting down": "57P01",
+    "terminating connection due to": "57P01",
     "session is read-only": "25006",
     "in hot standby mode": "25006",
     "no pg_hba.conf entry": "28000",
