@@ -125,7 +125,7 @@ def test_no_index_has_a_column_that_a_renewal_changes(database):
 
 
 def test_a_day_of_history_stays_small(database):
-    """A job of every three minutes leaves what is kept of it, and its table and indexes stay as small."""
+    """What is kept of a job is bounded, and so are its tables and their indexes."""
     clock = TableClock(database)
     namespace = f"day {uuid.uuid4()}"
     backend = ByHand(database.url, clock=clock, namespace=namespace)
@@ -243,8 +243,8 @@ def test_two_can_not_start_at_one_place(database, backend):
     claim(backend, "job", now_ms())
     copy = (
         "INSERT INTO anarchon_run SELECT namespace, job, slot_ms + 1, manual, attempt, state,"
-        " owner, end_ms, lease_ms, heartbeat_ms, beat, fence, deaths, budget, catch_up_ms, cancel, status,"
-        " detail, decided_by, since_ms, place_ms FROM anarchon_run WHERE namespace = %s"
+        " owner, end_ms, lease_ms, heartbeat_ms, beat, fence, deaths, budget, catch_up_ms, cancel,"
+        " status, detail, decided_by, since_ms, place_ms FROM anarchon_run WHERE namespace = %s"
     )
     with pytest.raises(psycopg.errors.UniqueViolation):
         database.ask(copy, (backend.namespace,))

@@ -29,7 +29,7 @@ class Fleet:
         self.runs = Counter()
         self.enough = threading.Event()
         self.schedulers = [
-            Scheduler(PostgresBackend(one, namespace=namespace), lease="2s", heartbeat="0.5s")
+            Scheduler(PostgresBackend(one, namespace=namespace), lease="2s", heartbeat="500ms")
             for one in connections
         ]
         for scheduler in self.schedulers:
