@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import sys
-import time
 from contextlib import closing
 
 from anarchon._values import Limits, Won
@@ -19,23 +18,25 @@ from tests.stores.helpers import claim, finish, opened
 signal.alarm(120)
 
 
-def wait_until(at):
-    time.sleep(max(0.0, float(at) - time.time()))
+def wait_for_others():
+    """Say that everything is loaded, and wait until the test lets all go at once."""
+    print("ready", flush=True)
+    sys.stdin.readline()
 
 
-def start(database, at):
-    """Open an empty store at a given moment, together with others."""
-    wait_until(at)
+def start(database, slot_ms):
+    """Open an empty store, together with others."""
+    wait_for_others()
     with opened(database, Limits()) as backend:
-        answer = claim(backend, "job", int(float(at) * 1000), by=str(os.getpid()))
+        answer = claim(backend, "job", int(slot_ms), by=str(os.getpid()))
         print(json.dumps(isinstance(answer, Won)))
 
 
-def race(database, at, base_ms, slots):
+def race(database, base_ms, slots):
     """Race for slots, one after another; finish what is won."""
     me, won = str(os.getpid()), []
     with opened(database, Limits()) as backend:
-        wait_until(at)
+        wait_for_others()
         for slot_ms in range(int(base_ms), int(base_ms) + int(slots)):
             if isinstance(claim(backend, "job", slot_ms, by=me, skip_overlap=False), Won):
                 won.append(slot_ms)
