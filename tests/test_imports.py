@@ -33,11 +33,12 @@ def import_seconds(statement: str, folder: Path) -> tuple[float, Path]:
     return float(seconds), Path(file.strip())
 
 
-# What is promised is 25 and 60 ms; the bounds leave room for a machine that is busy or slow.
+# What is promised is 25 and 60 ms. The bounds leave room for a machine that is busy or slow: the
+# second costs less than half of what is promised, where nothing else runs.
 @pytest.mark.serial
 @pytest.mark.parametrize(
     ("statement", "budget_ms"),
-    [("import anarchon", 40), ("from anarchon import Scheduler, SqliteBackend", 96)],
+    [("import anarchon", 40), ("from anarchon import Scheduler, SqliteBackend", 60)],
 )
 def test_import_time(statement, budget_ms, tmp_path):
     import_seconds(statement, tmp_path)  # the first one may have to compile

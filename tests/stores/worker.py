@@ -14,6 +14,7 @@ from anarchon.backends.sqlite import SqliteBackend
 from anarchon.errors import BackendUnavailable
 from tests.stores.helpers import claim, finish, opened
 
+PATIENT = Limits(connect=30.0, quick=30.0, call=30.0)  # fifty processes on two processors
 # A worker that is forgotten ends by itself.
 signal.alarm(120)
 
@@ -27,7 +28,7 @@ def wait_for_others():
 def start(database, slot_ms):
     """Open an empty store, together with others."""
     wait_for_others()
-    with opened(database, Limits()) as backend:
+    with opened(database, PATIENT) as backend:
         answer = claim(backend, "job", int(slot_ms), by=str(os.getpid()))
         print(json.dumps(isinstance(answer, Won)))
 
@@ -35,7 +36,7 @@ def start(database, slot_ms):
 def race(database, base_ms, slots):
     """Race for slots, one after another; finish what is won."""
     me, won = str(os.getpid()), []
-    with opened(database, Limits()) as backend:
+    with opened(database, PATIENT) as backend:
         wait_for_others()
         for slot_ms in range(int(base_ms), int(base_ms) + int(slots)):
             if isinstance(claim(backend, "job", slot_ms, by=me, skip_overlap=False), Won):
