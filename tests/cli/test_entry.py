@@ -221,5 +221,5 @@ def test_the_extras_bring_what_the_commands_and_the_tests_need():
     assert "cron-descriptor" in names["describe"]
     assert all(name in names["cli"] for name in ("click", "rich", "anarchon[describe]"))
     assert "cli" in names["all"]
-    assert "anarchon[cli]" in names["test"]
+    assert "anarchon[all]" in names["test"]
     assert project["version"] == anarchon.__version__
