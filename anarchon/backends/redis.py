@@ -13,6 +13,7 @@ from .._values import ServerInfo
 from ..errors import BackendUnavailable
 from . import _redis_findings as server
 from ._redis_arguments import replicas_of, silent, way_to
+from ._redis_doors import driver
 from ._redis_errors import explained
 from ._redis_link import RedisLink
 from ._redis_scripts import given_back, prefix_of, reply_of, script_for, script_of
@@ -23,6 +24,7 @@ from ._wire import Call
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .._values import Limits
     from ..errors import BackendError
     from ._redis_talk import Word
     from ._rows import Position
@@ -75,6 +77,17 @@ class RedisBackend(RemoteBackend[RedisLink]):
         return explained(error, self._name, prefix_of(self.namespace))
 
     # --- opening ----------------------------------------------------------------
+
+    def open(self, limits: Limits) -> ServerInfo:
+        """Connect and check the server; see `ClaimBackend.open`.
+
+        Raises:
+            ImportError: redis-py is not installed; the message names the extra.
+        """
+        # Importing it takes seconds when many processes start at once, and isn't the server's
+        # fault; so that time doesn't count.
+        driver()
+        return super().open(limits)
 
     def _inspected(self, link: RedisLink, deadline: float) -> ServerInfo:
         sent = time.time()

@@ -135,7 +135,15 @@ class Twins:
         )
         seen = pick.choice((None, 100.0, 100.0 - LEASE_MS / 1000, 90.0))
         fence = pick.choice((0, self.fence, self.fence + 10**6))
-        return Wish(key, attempt, pick.choice(("scheduled", "takeover")), terms, beat, seen, fence)
+        return Wish(
+            key,
+            attempt,
+            pick.choice(("scheduled", "takeover", "catch-up")),
+            terms,
+            beat,
+            seen,
+            fence,
+        )
 
     def skip(self):
         pick = self.random
