@@ -64,8 +64,8 @@ def _by_url(url: str) -> tuple[Way, str]:
     if parts.scheme == "unix":
         name = f"unix://{unquote(parts.path)}"
     else:
-        database = parts.path.strip("/") or "0"
-        name = f"{parts.scheme}://{parts.hostname or 'localhost'}:{parts.port or 6379}/{database}"
+        host, port = parts.hostname or "localhost", parts.port or 6379
+        name = f"{parts.scheme}://{host}:{port}/{_database(parts) or 0}"
     return Straight(lambda: [_door_of(url)]), name
 
 
@@ -74,7 +74,7 @@ def _checked(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         assert parts.port is None or parts.port >= 0  # it is this that reads the port
-        database = parse_qs(parts.query).get("db", [parts.path.strip("/")])[0]
+        database = _database(parts)
     except ValueError:
         # What urllib says may quote a part of the password.
         raise ConfigurationError(
@@ -91,6 +91,10 @@ def _checked(url: str) -> SplitResult:
     elif database and not (database.isascii() and database.isdigit()):
         raise ConfigurationError(f"The database of a Redis URL is a number. {_FORM}")
     return parts
+
+
+def _database(parts: SplitResult) -> str:
+    return parse_qs(parts.query).get("db", [parts.path.strip("/")])[0]
 
 
 def _door_of(url: str) -> Door:

@@ -29,7 +29,7 @@ def said_by(error):
         (f"redis://:{SECRET}@host", "redis://host:6379/0"),
         (f"redis://user:{SECRET}@host:7000/3", "redis://host:7000/3"),
         (f"redis://user:{SECRET}%40%3A%2F%3F%23%25@[::1]:7000/3", "redis://::1:7000/3"),
-        (f"rediss://user:{SECRET}@host?ssl_cert_reqs=none&db=2", "rediss://host:6379/0"),
+        (f"rediss://user:{SECRET}@host?ssl_cert_reqs=none&db=2", "rediss://host:6379/2"),
         (f"unix://user:{SECRET}@/run/redis%20x.sock?db=1", "unix:///run/redis x.sock"),
     ],
 )
