@@ -25,7 +25,7 @@ from tests.docs.pages import PAGES, blocks, text_of
 if TYPE_CHECKING:
     from tests.docs.pages import Block
 
-KNOWN = {"python", "pycon", "console", "text", "{toctree}", "{eval-rst}"}
+KNOWN = {"python", "pycon", "console", "sql", "text", "{toctree}", "{eval-rst}"}
 # Each block that can't be run: its page and its reason. A new one needs a good one.
 NOT_RUN: list[tuple[str, str]] = []
 

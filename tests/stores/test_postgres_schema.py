@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
+from pathlib import Path
 
 import pytest
 
 from anarchon._values import Limits, Owner, Recorded, Won
 from anarchon.backends import postgres as postgres_module
+from anarchon.backends._postgres_advice import FINDINGS
+from anarchon.backends._postgres_schema import grants
 from anarchon.backends.postgres import PostgresBackend, ddl
 from anarchon.errors import BackendError, BackendUnavailable, ConfigurationError, ServerTooOld
 from tests.stores.helpers import claim, finish, now_ms
@@ -16,6 +20,7 @@ from tests.stores.postgres_places import database_on
 
 LIMITS = Limits(connect=20.0, quick=10.0, call=10.0)
 FIRST_STARTS = 24
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(params=["postgres-15", "postgres-18"])
@@ -286,3 +291,15 @@ def test_an_older_server_is_refused(database, monkeypatch):
     with pytest.raises(ServerTooOld, match="99"):
         backend.open(LIMITS)
     backend.close()
+
+
+def test_the_page_has_the_rights_that_are_needed():
+    page = (ROOT / "docs" / "postgres.md").read_text(encoding="utf-8")
+    shown = " ".join(page.partition("```sql\n")[2].partition("```")[0].split())
+    assert shown == " ".join(grants("jobs", "web")).replace('"', "")
+
+
+def test_the_page_names_every_finding_and_no_other():
+    page = (ROOT / "docs" / "postgres.md").read_text(encoding="utf-8")
+    table = page.partition("| finding |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == sorted(FINDINGS)
