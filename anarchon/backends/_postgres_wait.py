@@ -93,7 +93,7 @@ def _connect(conninfo: bytes, deadline: float) -> PGconn:
         raise
     if status == pq.PollingStatus.OK:
         return pgconn
-    message = pgconn.get_error_message()
+    message = pgconn.error_message.decode(errors="replace")
     pgconn.finish()
     raise OperationalError(message)
 

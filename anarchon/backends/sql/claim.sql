@@ -232,22 +232,28 @@ BEGIN
             extended := '{}'; foreign_runs := '{}'; spare := NULL;
         END IF;
         FOR v IN
-            SELECT w.n, w.wish, r AS run, coalesce(j.fence, 0) AS last_fence,
-                j.floor_ms, j.job IS NULL AS is_new_job, o.runs AS others,
+            SELECT w.n, w.wish, r.run, coalesce(j.fence, 0) AS last_fence,
+                j.floor_ms, j.floor_ms IS NULL AS is_new_job, o.runs AS others,
                 coalesce(j.paused_until_ms > now_ms, false) OR s.is_paused AS is_paused,
                 m.is_mine,
-                r.job IS NULL AND EXISTS (
+                (r.run).job IS NULL AND EXISTS (
                     SELECT FROM %schema%.anarchon_run x
                     WHERE x.namespace = space AND x.job = w.wish->>0 AND x.manual = ''
                         AND x.slot_ms > (w.wish->>1)::bigint AND x.slot_ms <= now_ms
                 ) AS has_newer
             FROM jsonb_array_elements(items) WITH ORDINALITY AS w (wish, n)
-            LEFT JOIN %schema%.anarchon_job j ON j.namespace = space AND j.job = w.wish->>0
-            LEFT JOIN %schema%.anarchon_run r ON r.namespace = space AND r.job = w.wish->>0
-                AND r.slot_ms = (w.wish->>1)::bigint AND r.manual = w.wish->>12
+            LEFT JOIN LATERAL (
+                SELECT x.fence, x.floor_ms, x.paused_until_ms FROM %schema%.anarchon_job x
+                WHERE x.namespace = space AND x.job = w.wish->>0 LIMIT 1
+            ) AS j ON true
+            LEFT JOIN LATERAL (
+                SELECT x AS run FROM %schema%.anarchon_run x
+                WHERE x.namespace = space AND x.job = w.wish->>0
+                    AND x.slot_ms = (w.wish->>1)::bigint AND x.manual = w.wish->>12 LIMIT 1
+            ) AS r ON true
             CROSS JOIN LATERAL (
-                SELECT coalesce(r.state = 'running' AND r.owner = token
-                    AND r.attempt = (w.wish->>2)::bigint, false) AS is_mine
+                SELECT coalesce((r.run).state = 'running' AND (r.run).owner = token
+                    AND (r.run).attempt = (w.wish->>2)::bigint, false) AS is_mine
             ) AS m
             CROSS JOIN LATERAL (
                 SELECT array_agg(x ORDER BY x.slot_ms) AS runs FROM %schema%.anarchon_run x
@@ -407,22 +413,30 @@ BEGIN
                 );
             END IF;
             IF extended <> '{}' THEN
-                PERFORM FROM unnest(extended) AS e (n)
-                JOIN %schema%.anarchon_run r ON r.namespace = space
-                    AND r.job = items->(e.n::integer - 1)->>0 AND r.manual = ''
-                    AND r.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
-                ORDER BY r.job, r.slot_ms FOR NO KEY UPDATE OF r;
+                PERFORM FROM (
+                    SELECT items->(e.n::integer - 1) AS wish FROM unnest(extended) AS e (n)
+                    ORDER BY (items->(e.n::integer - 1)->>0) COLLATE "C"
+                ) AS e
+                CROSS JOIN LATERAL (
+                    SELECT FROM %schema%.anarchon_run r
+                    WHERE r.namespace = space AND r.job = e.wish->>0 AND r.manual = ''
+                        AND r.slot_ms = (e.wish->>1)::bigint
+                    FOR NO KEY UPDATE
+                ) AS r;
             END IF;
             IF foreign_runs <> '{}' THEN
                 -- FOR UPDATE, because a user's transaction that holds the row FOR KEY SHARE
                 -- must hold off whatever ends the attempt, not only what changes its key.
                 foreign_runs := ARRAY(
                     SELECT e.n FROM unnest(foreign_runs) AS e (n)
-                    JOIN %schema%.anarchon_run r ON r.namespace = space
-                        AND r.job = items->(e.n::integer - 1)->>0 AND r.manual = ''
-                        AND r.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
+                    CROSS JOIN LATERAL (
+                        SELECT FROM %schema%.anarchon_run r
+                        WHERE r.namespace = space AND r.manual = ''
+                            AND r.job = items->(e.n::integer - 1)->>0
+                            AND r.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
+                        FOR UPDATE SKIP LOCKED
+                    ) AS r
                     WHERE e.n = ANY (todo)
-                    FOR UPDATE OF r SKIP LOCKED
                 );
             END IF;
             is_first := false;

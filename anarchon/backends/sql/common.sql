@@ -21,8 +21,9 @@
 -- An operation has settings of its own (they are in _postgres_schema.py), and what
 -- it calls inherits them. Names are looked up in pg_catalog alone, whatever search_path the
 -- caller has. Plans are made once per connection and go by index, never by what statistics
--- say: the tables may be empty then. Rows that are locked are written by their place (ctid),
--- which needs no join and can't change meanwhile.
+-- say: the tables may be empty then. So what is looked up for each item stands in a subquery
+-- that can't be joined in another way (LATERAL with LIMIT, OFFSET 0 or a lock), and rows that
+-- are locked are written by their place (ctid), which can't change meanwhile.
 --
 -- Whoever changes a function gives it a new number: instances of the last one may run beside.
 
@@ -43,7 +44,8 @@ BEGIN
         new_jobs := ARRAY(
             SELECT asked.job FROM unnest(jobs) AS asked (job)
             WHERE NOT EXISTS (
-                SELECT FROM %schema%.anarchon_job j WHERE j.namespace = space AND j.job = asked.job
+                SELECT FROM %schema%.anarchon_job j
+                WHERE j.namespace = space AND j.job = asked.job OFFSET 0
             )
         );
     END IF;
@@ -259,13 +261,16 @@ BEGIN
     SET fence = greatest(j.fence, new.fence), records = j.records + new.records,
         skips = j.skips + new.skips
     FROM (
-        SELECT r.namespace, r.job,
+        SELECT (
+                SELECT x.ctid FROM %schema%.anarchon_job x
+                WHERE x.namespace = r.namespace AND x.job = r.job
+            ) AS place,
             max(r.fence) FILTER (WHERE r.fence < 9007199254740992) AS fence,
             count(*) FILTER (WHERE r.status IS DISTINCT FROM 'skipped') AS records,
             count(*) FILTER (WHERE r.status = 'skipped') AS skips
         FROM unnest(runs) AS r GROUP BY r.namespace, r.job
     ) AS new
-    WHERE j.namespace = new.namespace AND j.job = new.job;
+    WHERE j.ctid = new.place;
 END
 $body$;
 

@@ -56,16 +56,18 @@ BEGIN
             count(*) FILTER (WHERE NOT x.is_mine),
             min(x.left_ms) FILTER (WHERE NOT x.is_mine AND x.left_ms > 0)
         ) FROM (
-            SELECT t.n, r AS run, r.slot_ms, l.left_ms,
+            SELECT t.n, r.run, r.slot_ms, r.left_ms,
                 r.state = 'running' AND r.owner = head->>0 AS is_mine,
-                r.state = 'waiting' OR l.left_ms <= 0 OR l.left_ms > r.lease_ms
-                    OR r.lease_ms - l.left_ms >= 1.5 * r.heartbeat_ms AS is_wrong
+                r.state = 'waiting' OR r.left_ms <= 0 OR r.left_ms > r.lease_ms
+                    OR r.lease_ms - r.left_ms >= 1.5 * r.heartbeat_ms AS is_wrong
             FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
-            JOIN %schema%.anarchon_run r ON r.namespace = space AND r.job = t.item->>0
-                AND r.state <> 'closed' AND r.manual = ''
             CROSS JOIN LATERAL (
-                SELECT CASE r.state WHEN 'running' THEN r.end_ms - now_ms ELSE 0 END AS left_ms
-            ) AS l
+                SELECT o AS run, o.slot_ms, o.state, o.owner, o.lease_ms, o.heartbeat_ms,
+                    CASE o.state WHEN 'running' THEN o.end_ms - now_ms ELSE 0 END AS left_ms
+                FROM %schema%.anarchon_run o
+                WHERE o.namespace = space AND o.job = t.item->>0 AND o.state <> 'closed'
+                    AND o.manual = '' OFFSET 0
+            ) AS r
         ) AS x
     );
 END
@@ -276,12 +278,15 @@ BEGIN
                 ORDER BY a.slot_ms DESC, a.job DESC, a.manual DESC, a.attempt DESC
             ) AS n
             FROM %schema%.anarchon_attempt a
-            LEFT JOIN %schema%.anarchon_run r ON a.status = 'running'
-                AND r.namespace = a.namespace AND r.job = a.job AND r.slot_ms = a.slot_ms
-                AND r.manual = a.manual AND r.attempt = a.attempt AND r.state = 'running'
             CROSS JOIN LATERAL (
-                SELECT a.status = 'running' AND (r.job IS NULL OR r.end_ms <= now_ms
-                    AND NOT %schema%.anarchon_continuable_v1(r, r.catch_up_ms, now_ms)) AS is_lost
+                SELECT a.status = 'running' AND NOT EXISTS (
+                    SELECT FROM %schema%.anarchon_run r
+                    WHERE r.namespace = a.namespace AND r.job = a.job AND r.slot_ms = a.slot_ms
+                        AND r.manual = a.manual AND r.attempt = a.attempt
+                        AND r.state = 'running' AND (r.end_ms > now_ms
+                            OR %schema%.anarchon_continuable_v1(r, r.catch_up_ms, now_ms))
+                    OFFSET 0
+                ) AS is_lost
             ) AS l
             WHERE a.namespace = space AND (name IS NULL OR a.job = name)
                 AND (head->>3 IS NULL OR (a.slot_ms, a.job, a.manual, a.attempt)

@@ -73,21 +73,32 @@ BEGIN
     LOOP
         again := '{}';
         FOR v IN
-            SELECT t.n, t.item, r AS run, r.job IS NOT NULL AS is_known, j.floor_ms,
-                r.ctid AS run_place, a.ctid AS line_place, c.job IS NOT NULL AS has_saved,
+            SELECT t.n, t.item, r.run, r.place IS NOT NULL AS is_known, j.floor_ms,
+                r.place AS run_place, a.place AS line_place, c.has_saved,
                 (t.item->>3)::bigint AS attempt,
                 row_number() OVER (PARTITION BY t.item->>0, t.item->>1, t.item->>2 ORDER BY t.n)
                     AS turn
             FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
-            LEFT JOIN %schema%.anarchon_run r ON r.namespace = space AND r.job = t.item->>0
-                AND r.slot_ms = (t.item->>1)::bigint AND r.manual = t.item->>2
-            LEFT JOIN %schema%.anarchon_attempt a ON a.namespace = space AND a.job = t.item->>0
-                AND a.slot_ms = (t.item->>1)::bigint AND a.manual = t.item->>2
-                AND a.attempt = (t.item->>3)::bigint
-            LEFT JOIN %schema%.anarchon_checkpoint c ON c.namespace = space
-                AND c.job = t.item->>0 AND c.slot_ms = (t.item->>1)::bigint
-                AND c.manual = t.item->>2
-            LEFT JOIN %schema%.anarchon_job j ON j.namespace = space AND j.job = t.item->>0
+            LEFT JOIN LATERAL (
+                SELECT x AS run, x.ctid AS place FROM %schema%.anarchon_run x
+                WHERE x.namespace = space AND x.job = t.item->>0
+                    AND x.slot_ms = (t.item->>1)::bigint AND x.manual = t.item->>2 LIMIT 1
+            ) AS r ON true
+            LEFT JOIN LATERAL (
+                SELECT x.ctid AS place FROM %schema%.anarchon_attempt x
+                WHERE x.namespace = space AND x.job = t.item->>0
+                    AND x.slot_ms = (t.item->>1)::bigint AND x.manual = t.item->>2
+                    AND x.attempt = (t.item->>3)::bigint LIMIT 1
+            ) AS a ON true
+            LEFT JOIN LATERAL (
+                SELECT true AS has_saved FROM %schema%.anarchon_checkpoint x
+                WHERE x.namespace = space AND x.job = t.item->>0
+                    AND x.slot_ms = (t.item->>1)::bigint AND x.manual = t.item->>2 LIMIT 1
+            ) AS c ON true
+            LEFT JOIN LATERAL (
+                SELECT x.floor_ms FROM %schema%.anarchon_job x
+                WHERE x.namespace = space AND x.job = t.item->>0 LIMIT 1
+            ) AS j ON true
             WHERE todo IS NULL OR t.n = ANY (todo)
             ORDER BY t.n
         LOOP
