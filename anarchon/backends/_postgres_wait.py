@@ -40,7 +40,7 @@ def ask(
     from psycopg.errors import error_from_result
 
     pgconn.nonblocking = 1
-    pgconn.send_query_params(statement, values, result_format=pq.Format.BINARY)
+    pgconn.send_query_params(statement, [*values], result_format=pq.Format.BINARY)
     while pgconn.flush():
         if _ready(pgconn, _READ | _WRITE, deadline) & _READ:
             pgconn.consume_input()  # a server that is stuck in sending reads nothing
