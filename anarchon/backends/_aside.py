@@ -51,7 +51,9 @@ def aside(call: Callable[[], T]) -> T:
 def within(call: Callable[[], T], seconds: float, *, late: Callable[[T], object]) -> T:
     """Make a call that nobody can cut short, on a thread of its own, and wait so long for it.
 
-    What it returns after that goes to `late`, on its own thread.
+    What it returns after that goes to `late`, on its own thread. Where no thread can be had,
+    as at the end of the interpreter, the call is made here, and takes as long as it takes:
+    what has to be recorded then would else be lost.
 
     Raises:
         TimeoutError: It took longer.
@@ -71,7 +73,10 @@ def within(call: Callable[[], T], seconds: float, *, late: Callable[[T], object]
         if error is None:
             late(cast("T", value))
 
-    start_new_thread(work, ())
+    try:
+        start_new_thread(work, ())
+    except RuntimeError:
+        return call()
     try:
         value, error = answer.get(timeout=max(0.0, seconds))
     except Empty:

@@ -108,9 +108,9 @@ class Remote(LeaseBackend, Generic[L]):
         self._notice_fork()
         with self._guard:
             self._users = max(0, self._users - 1)
-            links, self._idle = ([], self._idle) if self._users else (self._idle, [])
-        for link in links:
-            link.close()
+            over = not self._users
+        if over:
+            self._drop_idle()
 
     def abandon(self) -> None:
         """Forget every connection and lock without touching it: this is a forked child."""
@@ -163,10 +163,19 @@ class Remote(LeaseBackend, Generic[L]):
         except (BackendError, ImportError):
             raise  # it says already what happened and what to do
         except Exception as error:
+            # What ended this connection has ended the others as well, most likely, and the
+            # call is repeated at once: on a new one.
+            self._drop_idle()
             raise self._explained(error) from error
         finally:
             if link is not None and not kept and pid == os.getpid():
                 link.close()
+
+    def _drop_idle(self) -> None:
+        with self._guard:
+            links, self._idle = self._idle, []
+        for link in links:
+            link.close()
 
     def _gave_back(self, link: L) -> bool:
         """Keep a connection for the next call; False when the store was closed meanwhile."""
