@@ -7,7 +7,7 @@ Every operation is one script and so one atomic step in one round trip; the scri
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .._values import ServerInfo
 from ..errors import BackendUnavailable
@@ -141,21 +141,26 @@ class RedisBackend(RemoteBackend[RedisLink]):
         raise BackendUnavailable(f"Redis at {self._name}: {said}: look at its replicas.")
 
     def _pages(self, link: RedisLink, call: Call, deadline: float) -> Reply:
-        """Read history in pages, so that no script keeps the server for long."""
-        limit, job, status, *position = call.head
-        assert isinstance(limit, int)
+        """Read history in pages, so that no script keeps the server for long.
+
+        A page ends when it is full, or when its script has read enough, whatever it found.
+        """
+        limit, job, status, *position = cast("tuple[Any, ...]", call.head)
+        if job is not None and position[1] is not None:
+            position = [*_in_history_of(job, *position)]
         lines: list[Words] = []
         while True:
-            count = min(PAGE, limit - len(lines))
-            page = call._replace(head=(count, job, status, *position))
+            page = call._replace(head=(min(PAGE, limit - len(lines)), job, status, *position))
             reply = self._answer(link, page, deadline)
-            found = sorted(reply.answers, key=_place, reverse=True)[:count]
-            lines += found
-            if len(found) < count or len(lines) == limit:
-                return reply._replace(answers=lines)
-            position = [*_place(lines[-1])]
+            lines += reply.answers
+            if not reply.open or len(lines) == limit:
+                return reply._replace(answers=lines, open=[])
+            ((ended, attempt),) = reply.open
+            position = [None, None, None, attempt, ended]
 
 
-def _place(line: Words) -> Position:
-    job, slot_ms, manual, attempt = line[:4]
-    return slot_ms, job, manual, attempt
+def _in_history_of(job: Any, slot_ms: Any, other: Any, manual: Any, attempt: Any) -> Position:
+    """Return a position among the runs of one job: names are compared where slots are equal."""
+    if other == job:
+        return slot_ms, job, manual, attempt
+    return slot_ms + (other > job), job, "", 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
@@ -98,6 +99,19 @@ def test_odd_values_of_a_run_harm_only_its_slot(store, place):
         store.backend.history("job", limit=9, status="lost")
         store.ask("DEL", store.key["runs"], store.key["open"])
     goes_on(store, slot_ms + 100)
+
+
+def test_lines_that_nobody_wrote_are_not_counted(store):
+    """An attempt that says of itself that it is the 2**50th would keep the server for days."""
+    slot_ms = now_ms() - 1000
+    claim(store.backend, "job", slot_ms)
+    store.spoil("runs", 1, 100_001)
+    store.ask("CONFIG", "RESETSTAT")
+    assert [run.attempt for run in store.backend.history("job", limit=9)] == [1]
+    answer = claim(store.backend, "job", slot_ms)
+    assert (answer.status, answer.detail) == ("lost", "unreadable record")
+    stats = store.ask("INFO", "commandstats").decode()
+    assert int(re.search(r"cmdstat_hget:calls=(\d+)", stats)[1]) < 20
 
 
 @pytest.mark.parametrize("raw", RAW)

@@ -112,15 +112,9 @@ local function has_newer(wish)
   local name = escaped(wish.job)
   local least = '[' .. name .. '\0' .. stamp(wish.slot + 1)
   local most = '(' .. name .. '\0' .. stamp(now + 1)
+  local function is_slot(id) return id:sub(-1) == '\0' end -- manual runs are in none of the guards
   for _, class in ipairs({OPEN, KEPT, SKIPS}) do
-    local passed = 0
-    repeat -- past manual runs, which are in none of the guards
-      local ids = call('ZRANGEBYLEX', class, least, most, 'LIMIT', passed, 20)
-      for _, id in ipairs(ids) do
-        if id:sub(-1) == '\0' then return true end
-      end
-      passed = passed + #ids
-    until #ids < 20
+    if any_of(class, least, most, is_slot) then return true end
   end
   return false
 end
@@ -142,7 +136,7 @@ end
 local closed = {}
 
 -- Judge a wish for a run that has no record.
-local function claim_new(wish, others)
+local function claim_new(wish, this)
   local job = job_of(wish.job)
   local wait = wish.slot - now
   if wish.manual ~= '' then return {'missing'} end
@@ -152,6 +146,7 @@ local function claim_new(wish, others)
   if has_newer(wish) then return skipped(wish, 'newer slot') end
   if is_paused(job) then return skipped(wish, 'paused') end
   if wish.skip_overlap then
+    local others = open_runs(wish.job, this)
     for _, run in ipairs(others) do
       if run.state == 'waiting' and too_old(run, wish.catch_up) then
         close(run, owner, {status = 'lost', detail = 'too old'})
@@ -176,14 +171,10 @@ end
 local answers, open = {}, {}
 for place, wish in ipairs(wishes) do
   local run = find(wish.job, wish.slot, wish.manual)
-  local others = open_runs(wish.job, id_of(wish.job, wish.slot, wish.manual))
-  answers[place] = run and claim_known(run, wish) or claim_new(wish, others)
-  local named_open = 0
-  for _, other in ipairs(others) do
-    if other.state ~= 'closed' and named_open < NAMED_OPEN then
-      named_open = named_open + 1
-      open[#open + 1] = told(other)
-    end
+  local this = {[id_of(wish.job, wish.slot, wish.manual)] = true}
+  answers[place] = run and claim_known(run, wish) or claim_new(wish, this)
+  for _, other in ipairs(open_runs(wish.job, this, NAMED_OPEN)) do
+    open[#open + 1] = told(other)
   end
 end
 trim()

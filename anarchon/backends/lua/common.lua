@@ -128,6 +128,7 @@ local NUMBERS = {
 local FORM =
   '["%s",%.0f,%.0f,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%s,%s,%s,%.0f]'
 local MOST = 2 * FOREVER -- the sum of a time and the longest lease
+local MOST_LINES = 100000 -- more than this was written by somebody else, and would be counted
 
 local function run_of(raw)
   local values, run = stored(raw), {}
@@ -139,8 +140,9 @@ local function run_of(raw)
   if run.detail == cjson.null then run.detail = nil end
   local known = STATES[run.state] and (run.status == nil or STATUSES[run.status])
   local texts = text(run.owner) and text(run.by) and (run.detail == nil or text(run.detail))
-  local counted = run.first > 0 and run.attempt >= run.first and run.lease >= 0
-  return known and texts and counted and run.heartbeat >= 0 and run or nil
+  local counted = run.first > 0 and whole(run.attempt - run.first, 0, MOST_LINES - 1)
+  local timed = run.lease >= 0 and run.heartbeat >= 0
+  return known and texts and counted and timed and run or nil
 end
 
 local function raw_of(run)
@@ -203,20 +205,35 @@ local function put(run)
   run.class = class
 end
 
+-- Pass the ids of a part to a function, in order, until it returns true; whether it did.
+-- No id is gone past twice, as those before an offset are.
+local function any_of(part, least, most, is_it)
+  local count = 20
+  repeat
+    local ids = call('ZRANGEBYLEX', part, least, most, 'LIMIT', 0, count)
+    for _, id in ipairs(ids) do
+      if is_it(id) then return true end
+    end
+    least = ids[count] and '(' .. ids[count]
+  until not least
+  return false
+end
+
 -- The least and the greatest id of a job, for ZRANGEBYLEX.
 local function range_of(job)
   local name = escaped(job)
   return '[' .. name .. '\0', '(' .. name .. '\1'
 end
 
--- The open runs of a job's slots, oldest slot first, without the one named.
-local function open_runs(job, id)
+-- The open runs of a job's slots, oldest slot first, without those named: all, or so many.
+local function open_runs(job, without, limit)
   local found = {}
   local least, most = range_of(job)
-  for _, one in ipairs(call('ZRANGEBYLEX', OPEN, least, most)) do
-    local run = one ~= id and find_by_id(one)
+  any_of(OPEN, least, most, function(id)
+    local run = not without[id] and find_by_id(id)
     if run and run.state ~= 'closed' then found[#found + 1] = run end
-  end
+    return #found == limit
+  end)
   return found
 end
 

@@ -189,22 +189,18 @@ end
 local function worn_runs(job, class, count, kept)
   local gone, examined = {}, 0
   local least, most = range_of(job.name)
-  repeat
-    local ids = call('ZRANGEBYLEX', class, least, most, 'LIMIT', examined, 20)
-    for _, id in ipairs(ids) do
-      local run = find_by_id(id)
-      if run and may_trim(run) then
-        local lines = lines_of(run)
-        local is_worn = count > kept or now - run.since > KEPT_MS
-        if count - lines < KEPT_ALWAYS or #gone == TRIM_AT_ONCE or not is_worn then
-          return gone, count
-        end
-        gone[#gone + 1] = run
-        count = count - lines
-      end
+  any_of(class, least, most, function(id)
+    local run = find_by_id(id)
+    if run and may_trim(run) then
+      local lines = lines_of(run)
+      local is_worn = count > kept or now - run.since > KEPT_MS
+      if count - lines < KEPT_ALWAYS or #gone == TRIM_AT_ONCE or not is_worn then return true end
+      gone[#gone + 1] = run
+      count = count - lines
     end
-    examined = examined + #ids
-  until #ids < 20 or examined >= EXAMINED
+    examined = examined + 1
+    return examined == EXAMINED
+  end)
   return gone, count
 end
 

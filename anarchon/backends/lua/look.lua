@@ -15,7 +15,7 @@ end
 
 local open, others, next_end = {}, 0, nil
 for place = 2, #ARGV do
-  for _, run in ipairs(open_runs(given(place)[1])) do
+  for _, run in ipairs(open_runs(given(place)[1], {})) do
     if everything or is_wrong(run) then open[#open + 1] = told(run) end
     if not is_mine(run, owner) then
       others = others + 1

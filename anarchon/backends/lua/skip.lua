@@ -26,18 +26,14 @@ for place = 2, #ARGV do
     names[#names + 1] = item[1]
     asked[item[1]] = {}
   end
-  asked[item[1]][item[2]] = true
+  asked[item[1]][id_of(item[1], item[2], '')] = true
 end
 trim()
 
 local open = {}
 for _, name in ipairs(names) do
-  local count = 0
-  for _, run in ipairs(open_runs(name)) do
-    if not asked[name][run.slot] and count < NAMED_OPEN then
-      count = count + 1
-      open[#open + 1] = told(run)
-    end
+  for _, run in ipairs(open_runs(name, asked[name], NAMED_OPEN)) do
+    open[#open + 1] = told(run)
   end
 end
 return reply(answers, open)
