@@ -8,15 +8,18 @@ time limits that hold.
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ._aside import within
 from ._redis_talk import ReplyError, Talk, seconds_left
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
     from ._redis_talk import Address, Word
+
+T = TypeVar("T")
 
 # What redis-py is told about its own conversation and time limits is none of our business.
 _NOT_OURS = (
@@ -59,7 +62,7 @@ class Door(NamedTuple):
         return talk
 
     def _greet(self, talk: Talk, deadline: float) -> None:
-        greetings = self._greetings()
+        greetings = self._greetings(deadline)
         for words, reply in zip(greetings, talk.ask_all(deadline, greetings), strict=True):
             if isinstance(reply, ReplyError):
                 raise _without(words[1:], reply)
@@ -75,12 +78,13 @@ class Door(NamedTuple):
         made: socket.socket = connection._connect()  # noqa: SLF001 - all that is wanted of it
         return made
 
-    def _greetings(self) -> list[tuple[Word, ...]]:
+    def _greetings(self, deadline: float) -> list[tuple[Word, ...]]:
         found: list[tuple[Word, ...]] = []
         name, password = self.arguments.get("username"), self.arguments.get("password")
         provider = self.arguments.get("credential_provider")
         if provider is not None:
-            found.append(("AUTH", *provider.get_credentials()))
+            given = _in_time("the credential provider", provider.get_credentials, deadline)
+            found.append(("AUTH", *given))
         elif name:
             found.append(("AUTH", name, password or ""))
         elif password:
@@ -127,9 +131,21 @@ def _bounded(connection_class: type[Any]) -> type[Any]:
     return type("Bounded", (connection_class, Bounded), {})
 
 
+def _in_time(whose: str, call: Callable[[], T], deadline: float) -> T:
+    """Make a call that knows no deadline, and wait for it no longer than that."""
+    try:
+        return within(call, seconds_left(deadline), late=lambda _: None)
+    except TimeoutError as error:
+        raise TimeoutError(f"{whose} did not answer in time") from error
+
+
 def _connected(host: str, port: int, deadline: float, options: Any) -> socket.socket:
     """Connect to the first of a host's addresses that answers, all of them within the deadline."""
-    places = socket.getaddrinfo(host, port, options.socket_type, socket.SOCK_STREAM)
+    places = _in_time(
+        "the name server",
+        lambda: socket.getaddrinfo(host, port, options.socket_type, socket.SOCK_STREAM),
+        deadline,
+    )
     failed: OSError = OSError("the host has no address")
     for number, (family, kind, protocol, _, place) in enumerate(places):
         sock = socket.socket(family, kind, protocol)

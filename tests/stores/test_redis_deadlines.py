@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+import redis
 
 from anarchon._values import Limits, Owner, Won
 from anarchon.backends import _redis_doors
@@ -23,10 +24,10 @@ GRACE = 1.0  # seconds that a busy machine may take on top
 
 
 @contextlib.contextmanager
-def in_time(limit):
-    """Expect an outage within a time limit."""
+def in_time(limit, words=None):
+    """Expect an outage within a time limit, and these words of it."""
     began = time.monotonic()
-    with pytest.raises(BackendUnavailable):
+    with pytest.raises(BackendUnavailable, match=words):
         yield
     assert time.monotonic() - began < limit + GRACE
 
@@ -183,6 +184,33 @@ def test_a_host_without_an_address_that_answers(monkeypatch):
         with in_time(LIMITS.connect):
             backend.open(LIMITS)
         backend.close()
+
+
+def test_a_name_server_that_thinks_holds_nobody_up(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(_redis_doors.socket, "getaddrinfo", lambda *_: ended.wait(10) and [])
+    backend = RedisBackend("redis://somewhere")
+    with in_time(LIMITS.connect, "the name server did not answer"):
+        backend.open(LIMITS)
+    ended.set()
+    backend.close()
+
+
+def test_a_credential_provider_that_thinks_holds_nobody_up(shared_server):
+    ended = threading.Event()
+
+    class Provider(redis.CredentialProvider):
+        def get_credentials(self):
+            ended.wait(10)
+            return ("default", "")
+
+    server = shared_server("redis-8.2")
+    client = redis.Redis(server.host, server.port, credential_provider=Provider())
+    backend = RedisBackend(client)
+    with in_time(LIMITS.connect, "the credential provider did not answer"):
+        backend.open(LIMITS)
+    ended.set()
+    backend.close()
 
 
 def test_a_server_that_is_frozen(own_server):
