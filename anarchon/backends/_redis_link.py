@@ -38,8 +38,8 @@ class RedisLink:
         """Run a script; return its answer, and that to the command sent right behind it.
 
         That command is made for each time that the script has to be sent, since a server
-        that doesn't know the script carries the command out all the same. Raises
-        `ReplyError` when the script or the command fails.
+        that doesn't know the script carries the command out all the same. An error of it is
+        returned in its place, for the script has run; raises `ReplyError` when that fails.
         """
         by: Literal["EVALSHA", "EVAL"] = "EVALSHA"
         asked: Address | None = None
@@ -48,8 +48,8 @@ class RedisLink:
             if after is not None:
                 commands.append(after())
             replies = self._said(commands, asked, deadline)
-            error = next((reply for reply in replies if isinstance(reply, ReplyError)), None)
-            if error is None:
+            error = replies[0]
+            if not isinstance(error, ReplyError):
                 return replies
             if hop == HOPS - 1:
                 raise error

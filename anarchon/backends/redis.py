@@ -17,7 +17,7 @@ from ._redis_doors import driver
 from ._redis_errors import explained
 from ._redis_link import RedisLink
 from ._redis_scripts import given_back, prefix_of, reply_of, script_for, script_of
-from ._redis_talk import seconds_left
+from ._redis_talk import ReplyError, seconds_left
 from ._remote import RemoteBackend
 from ._wire import Call
 
@@ -104,6 +104,8 @@ class RedisBackend(RemoteBackend[RedisLink]):
         error = server.missing(reply_of(words).answers)
         if error is not None:
             raise error
+        if self._replicas:
+            link.talk.ask(deadline, "WAIT", 0, 1)  # at once, whoever has replicated what
 
     # --- calls ------------------------------------------------------------------
 
@@ -129,16 +131,22 @@ class RedisBackend(RemoteBackend[RedisLink]):
 
         words, confirmed = link.run(*script_for(call), deadline, wait)
         reply = reply_of(words)
-        kept = [answer[0] for answer in reply.answers]
-        if confirmed >= self._replicas or not ({"won", "recorded"} & {*kept}):
+        kinds = {answer[0] for answer in reply.answers}
+        if not kinds & {"won", "recorded"}:
             return reply
-        said = f"{confirmed} of {self._replicas} replicas confirmed"
-        if call.operation == "claim":
-            self._answer(link, given_back(call, reply, said), deadline)
-            said = f"{said} a claim, so it was given back"
+        if isinstance(confirmed, ReplyError):
+            said = "WAIT was refused"
+        elif confirmed < self._replicas:
+            said = f"{confirmed} of {self._replicas} replicas confirmed"
         else:
-            said = f"{said} a result, so it will be sent again"
-        raise BackendUnavailable(f"Redis at {self._name}: {said}: look at its replicas.")
+            return reply
+        if call.operation == "claim":
+            # What is kept without being run, nobody else can run.
+            self._answer(link, given_back(call, reply, said), deadline)
+        if isinstance(confirmed, ReplyError):
+            raise confirmed
+        end = "a claim, so it was given back" if "won" in kinds else "a result, so it is sent again"
+        raise BackendUnavailable(f"Redis at {self._name}: {said} {end}: look at its replicas.")
 
     def _pages(self, link: RedisLink, call: Call, deadline: float) -> Reply:
         """Read history in pages, so that no script keeps the server for long.

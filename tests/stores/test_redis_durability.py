@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 
 from anarchon._values import Closed, Held, Limits, Owner, Pace, Waiting, Won
@@ -114,13 +116,41 @@ def test_two_replicas_are_counted(primary, replica):
     backend.close()
 
 
-def test_a_missing_right_to_wait_is_named(own_server):
+@pytest.fixture
+def guarded(own_server):
+    """Give a server, and a backend on it of a user who may not wait."""
     server = own_server(RedisServer("redis-8.2", acl=["app on >app ~* +@all -wait"]))
     backend = RedisBackend(f"redis://app:app@{server.host}:{server.port}", durability="wait:1")
     backend.open(QUICK)
-    with pytest.raises(BackendUnavailable, match="'wait'"):
-        claim(backend, "job", now_ms())
+    yield server, backend
     backend.close()
+
+
+def test_a_missing_right_to_wait_is_named_before_anything_runs(guarded):
+    server, backend = guarded
+    with pytest.raises(BackendUnavailable, match=r"'wait'.*grant"):
+        backend.prepare(["job"])
+    server.ask("ACL", "SETUSER", "app", "+wait")
+    backend.prepare(["job"])
+
+
+def test_a_claim_is_given_back_when_wait_is_refused(guarded):
+    server, backend = guarded
+    slot_ms = now_ms()
+    with pytest.raises(BackendUnavailable, match=r"'wait'.*grant"):
+        claim(backend, "job", slot_ms)
+    with opened(server) as plain:
+        assert isinstance(claim(plain, "job", slot_ms, by="b"), Waiting)
+        assert plain.history("job", limit=1)[0].error == "WAIT was refused"
+        assert isinstance(claim(plain, "job", slot_ms, by="b", attempt=2), Won)
+
+
+@contextmanager
+def opened(server):
+    plain = RedisBackend(server.url)
+    plain.open(QUICK)
+    yield plain
+    plain.close()
 
 
 # --- findings ---------------------------------------------------------------------
