@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ._redis_ways import Way
 
 HOPS = 6  # a script that must be sent, a slot that moves, and the same again
+# What a node says that has no use for anybody now, while another one may do.
+_USELESS = ("ASK", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "READONLY")
 
 
 class RedisLink:
@@ -41,6 +43,20 @@ class RedisLink:
         that doesn't know the script carries the command out all the same. An error of it is
         returned in its place, for the script has run; raises `ReplyError` when that fails.
         """
+        try:
+            return self._run(script, arguments, deadline, after)
+        except (OSError, ReplyError) as error:
+            if isinstance(error, OSError) or error.code in _USELESS:
+                self._way.failed(self.talk.address)
+            raise
+
+    def _run(
+        self,
+        script: Script,
+        arguments: list[str],
+        deadline: float,
+        after: Callable[[], Sequence[Word]] | None,
+    ) -> list[Any]:
         by: Literal["EVALSHA", "EVAL"] = "EVALSHA"
         asked: Address | None = None
         for hop in range(HOPS):

@@ -1,7 +1,7 @@
 """Ways to the server that may be written to: straight, through sentinels, or in a cluster.
 
 A way keeps no connection. It remembers where a cluster said that the namespace lives, and
-forgets it when nobody answers there.
+forgets it when nobody answers there, or when what is answered is of no use.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ class Way(Protocol):
         """Return a conversation with a server that was named for this once."""
         ...
 
+    def failed(self, address: Address | None) -> None:
+        """Hear that a server which took a conversation was of no use in it."""
+        ...
+
 
 class Straight:
     """To one server, or to the nodes of a cluster, whichever of them answers."""
@@ -42,10 +46,15 @@ class Straight:
         self._doors = doors
         self._remap = remap
         self._home: Door | None = None  # where the cluster said that the namespace lives
+        self._failed: Address | None = None
 
     def connected(self, deadline: float) -> Talk:
-        """Try the server remembered, then all others, each for its share of the time."""
-        home, doors = self._home, list(self._doors())
+        """Try the server remembered, then all others, each for its share of the time.
+
+        The one that was of no use last time comes last.
+        """
+        home = self._home
+        doors = sorted(self._doors(), key=lambda door: door.address == self._failed)
         if home is not None:
             doors = [home, *(door for door in doors if door.address != home.address)]
         enter = _opened if len(doors) == 1 else _answering
@@ -65,6 +74,10 @@ class Straight:
     def asked(self, address: Address, deadline: float) -> Talk:
         """Go there for this once."""
         return self._at(address).opened(deadline)
+
+    def failed(self, address: Address | None) -> None:
+        """Ask the others first, next time."""
+        self._home, self._failed = None, address
 
     def _at(self, address: Address) -> Door:
         return self._doors()[0].at(self._remap(*address) if self._remap else address)

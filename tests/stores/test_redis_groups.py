@@ -161,6 +161,30 @@ def test_a_cluster_that_is_down_is_told(own_server):
         wait_until(is_told, "the cluster is down")
 
 
+def test_a_node_that_left_its_cluster_is_left(own_server):
+    """It still answers, but not to what it is asked; the others know better."""
+    cluster = own_server(RedisCluster())
+    home = owner_of(cluster, "left")
+    others = [node for node in cluster.nodes if node is not home]
+    nodes = [ClusterNode(node.host, node.port) for node in [home, *others]]
+    client = redis.RedisCluster(startup_nodes=nodes)
+    for node in cluster.nodes:
+        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    slot = home.ask("CLUSTER", "KEYSLOT", keys_of("left")[0])
+    ids = {node: node.ask("CLUSTER", "MYID") for node in cluster.nodes}
+    with opened(client, namespace="left") as backend:
+        home.ask("FLUSHALL")
+        home.ask("CLUSTER", "RESET", "SOFT")
+        others[0].ask("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[home])
+        for node in others:
+            node.ask("CLUSTER", "SETSLOT", slot, "NODE", ids[others[0]])
+        with pytest.raises(BackendUnavailable, match="CLUSTERDOWN"):
+            claim(backend, "job", now_ms())
+        assert isinstance(claim(backend, "job", now_ms()), Won)
+        assert backend._idle[0].talk.address[1] == others[0].port
+    client.close()
+
+
 # --- sentinel ---------------------------------------------------------------------
 
 
