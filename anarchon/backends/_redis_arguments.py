@@ -73,14 +73,12 @@ def _checked(url: str) -> SplitResult:
     """Return the parts of a URL; redis-py takes much for a URL that can't be meant."""
     try:
         parts = urlsplit(url)
-        assert parts.port is None or parts.port >= 0  # it is this that reads the port
+        _ = parts.port  # which is read, and refused, when it is asked for
         database = _database(parts)
     except ValueError:
-        # What urllib says may quote a part of the password.
-        raise ConfigurationError(
-            f"The Redis URL can't be read. In a password @ : / ? # and % are written as %40 %3A "
-            f"%2F %3F %23 %25. {_FORM}"
-        ) from None
+        raise _unreadable() from None  # what urllib says may quote a part of the password
+    if "@" in parts.path or "@" in parts.query:
+        raise _unreadable()  # what stands before it is a part of the password, perhaps
     if parts.scheme not in ("redis", "rediss", "unix"):
         raise ConfigurationError(f"The Redis URL has an unknown scheme. {_FORM}")
     if parts.fragment:
@@ -91,6 +89,13 @@ def _checked(url: str) -> SplitResult:
     elif database and not (database.isascii() and database.isdigit()):
         raise ConfigurationError(f"The database of a Redis URL is a number. {_FORM}")
     return parts
+
+
+def _unreadable() -> ConfigurationError:
+    return ConfigurationError(
+        "The Redis URL can't be read. In a password @ : / ? # and % are written as %40 %3A %2F "
+        f"%3F %23 %25, and so is an @ that stands anywhere else. {_FORM}"
+    )
 
 
 def _database(parts: SplitResult) -> str:

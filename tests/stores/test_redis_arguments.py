@@ -54,6 +54,12 @@ def test_a_url_is_named_without_user_and_password(url, name):
         f"redis://:{SECRET}@host:99999",
         f"redis://:{SECRET}@host?db={SECRET}",
         f"unix://:{SECRET}@",
+        f"redis://user:{SECRET}?y@h:1/0",
+        f"redis://{SECRET}:12?rest@host",
+        f"redis://:12?{SECRET}@host:6379",
+        f"unix://:12/{SECRET}@/run/redis.sock",
+        f"unix://:12?{SECRET}@/run/redis.sock",
+        f"redis://host?password={SECRET}@",
     ],
 )
 def test_a_url_that_can_not_be_meant_is_refused(url):
@@ -61,6 +67,21 @@ def test_a_url_that_can_not_be_meant_is_refused(url):
         RedisBackend(url)
     assert "redis://user:password@host:6379/0" in str(caught.value)
     assert SECRET not in said_by(caught.value)
+
+
+def test_it_is_refused_in_the_same_words_without_asserts():
+    program = f"""
+import traceback
+from anarchon import ConfigurationError, RedisBackend
+for url in ("redis://user:{SECRET}?y@h:1/0", "redis://h:99999/0", "redis://h:{SECRET}"):
+    try:
+        RedisBackend(url)
+    except ConfigurationError as error:
+        print("".join(traceback.format_exception(error)))
+"""
+    said = run(program, "-O")
+    assert said.count("%40") == 3
+    assert SECRET not in said
 
 
 @pytest.mark.parametrize("what", [None, 7, b"redis://host", ("redis://host", "name"), [], object()])
@@ -118,9 +139,13 @@ def test_an_option_that_redis_py_does_not_know_is_named(shared_server, option):
     assert SECRET not in said_by(caught.value)
 
 
-def run(program):
+def run(program, *options):
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True, check=False
+        [sys.executable, *options, "-c", program],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
