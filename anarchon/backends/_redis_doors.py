@@ -7,6 +7,7 @@ time limits that hold.
 
 from __future__ import annotations
 
+import re
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ from ._aside import within
 from ._redis_talk import ReplyError, Talk, seconds_left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 
     from ._redis_talk import Address, Word
@@ -65,7 +66,7 @@ class Door(NamedTuple):
         greetings = self._greetings(deadline)
         for words, reply in zip(greetings, talk.ask_all(deadline, greetings), strict=True):
             if isinstance(reply, ReplyError):
-                raise _without(words[1:], reply)
+                raise _without(words[-1] if words[0] == "AUTH" else None, reply)
 
     def _socket(self, deadline: float) -> socket.socket:
         known = {
@@ -94,12 +95,13 @@ class Door(NamedTuple):
         return found
 
 
-def _without(secrets: Sequence[Word], error: ReplyError) -> ReplyError:
-    """Return the error without what was said: a server may quote what it doesn't understand."""
-    text = str(error).partition(", with args")[0]
-    for secret in secrets:
-        text = text.replace(str(secret), "…") if secret else text
-    return ReplyError(text)
+def _without(secret: Word | None, error: ReplyError) -> ReplyError:
+    """Return the error without a password that it quotes; other words stay, whatever it is."""
+    code, space, text = str(error).partition(", with args")[0].partition(" ")
+    if secret:
+        quoted = rf"(?<=['\"`]){re.escape(str(secret))}(?=['\"`])"
+        text = re.sub(quoted, "…", text)
+    return ReplyError(f"{code}{space}{text}")
 
 
 def driver() -> ModuleType:

@@ -9,6 +9,7 @@ import pytest
 
 from anarchon._values import Limits, Won
 from anarchon.backends import _redis_findings as findings
+from anarchon.backends._redis_doors import _without
 from anarchon.backends._redis_errors import explained
 from anarchon.backends._redis_scripts import keys_of
 from anarchon.backends._redis_talk import ReplyError
@@ -100,6 +101,28 @@ def test_a_server_without_passwords_refuses_one(shared_server):
     with pytest.raises(BackendError) as caught:
         ask(f"redis://:s3cr3t@{server.host}:{server.port}")
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ["user", "S", "WRONGPASS", "s3cr3t", "or", "'"])
+def test_a_password_that_is_a_common_word_garbles_no_error(password):
+    said = "WRONGPASS invalid username-password pair or user is disabled."
+    error = _without(password, ReplyError(said))
+    assert (str(error), error.code) == (said, "WRONGPASS")
+
+
+@pytest.mark.parametrize("password", ["s3cr3t", "a.b", "it's"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERR unknown command 'AUTH', with args beginning with: 'user' '{}' ",
+        "ERR unknown command `AUTH`, with args beginning with: `user`, `{}`, ",
+        "ERR '{}' is not the password",
+    ],
+)
+def test_a_password_that_an_error_quotes_is_left_out(text, password):
+    error = _without(password, ReplyError(text.format(password)))
+    assert error.code == "ERR"
+    assert password not in str(error)
 
 
 # --- states of a server -----------------------------------------------------------
