@@ -35,6 +35,9 @@ DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "15000",
 }
+# What an address may not choose. Names go through the client encoding, so with another one the
+# same name would be another store, and each store would have its winner.
+FIXED = {"target_session_attrs": "read-write", "client_encoding": "UTF8"}
 
 
 class Source(Protocol):
@@ -139,12 +142,25 @@ def usable(connection: Any) -> PGconn:
         )
     pgconn: PGconn = connection.pgconn
     if pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE:
-        return pgconn
+        return speaking_utf8(pgconn)
     if connection.closed:
         raise psycopg.OperationalError("the connection is closed")
     raise BackendUnavailable(
         "The connection is in use, or in a transaction: give PostgresBackend connections that "
         "nobody else uses, a new one at each call."
+    )
+
+
+def speaking_utf8(pgconn: PGconn) -> PGconn:
+    """Return a connection whose client encoding is UTF8, which it knows without asking."""
+    encoding = pgconn.parameter_status(b"client_encoding") or b"unknown"
+    if encoding in (b"UTF8", b"UNICODE"):  # the old name of the same
+        return pgconn
+    raise BackendError(
+        f"The connection's client_encoding is {encoding.decode(errors='replace')}, with which "
+        "names could become others and two instances could run the same slot: connect with "
+        'client_encoding=UTF8, as in psycopg.connect(..., client_encoding="UTF8") or '
+        'ConnectionPool(..., kwargs={"client_encoding": "UTF8"}).'
     )
 
 
@@ -191,7 +207,7 @@ class Address:
     """An address: a URL or what libpq calls a conninfo, in its parts."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        self._params: Params = {**DEFAULTS, **params, "target_session_attrs": "read-write"}
+        self._params: Params = {**DEFAULTS, **params, **FIXED}
 
     def link(self, deadline: float) -> PostgresLink:
         """Connect, to the first host that may be written to."""
@@ -201,7 +217,12 @@ class Address:
         if seconds > 0:
             deadline = min(deadline, time.monotonic() + seconds)
         attempts = [make_conninfo("", **params) for params in self._attempts(deadline)]
-        return Own(connect(attempts, deadline))
+        pgconn = connect(attempts, deadline)
+        try:
+            return Own(speaking_utf8(pgconn))
+        except BaseException:
+            pgconn.finish()
+            raise
 
     def _attempts(self, deadline: float) -> list[Params]:
         """Return one set of parameters for each address of each host."""
@@ -271,5 +292,9 @@ class Function:
     def link(self, deadline: float) -> PostgresLink:
         """Call the function, which may take as long as it likes, and nobody waits for that."""
         made = within(self._function, deadline - time.monotonic(), late=closed)
-        usable(made)
+        try:
+            usable(made)
+        except BaseException:
+            closed(made)
+            raise
         return Made(made)
