@@ -280,8 +280,8 @@ class Contract:
     then skipped where it says nothing."""
 
     clock_can_be_set: bool | None = None
-    """Whether `make_clock` returns a clock that can be stepped, and moved by days; None: as
-    above."""
+    """Whether `make_clock` returns a clock that can be stepped, and moved by days or by an
+    exact millisecond; None: as above."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Leave out the tests that need another clock."""

@@ -9,6 +9,7 @@ import pytest
 from .._values import Closed, Held, Lost, Recorded, Released, Waiting, Won
 from ..errors import ConfigurationError
 from .bench import Contract, same
+from .needs import needs
 
 if TYPE_CHECKING:
     from .._values import Renewed
@@ -100,6 +101,7 @@ class Renewals(Contract):
         assert (renewed.lost, renewed.cancelled) == ((), (lease,))
         assert bench.open_run().beat == 1
 
+    @needs(clock_can_be_set=True)  # it asks a moment before the end
     def test_a_manual_run_is_renewed(self, bench: Bench) -> None:
         """With the others."""
         lease = bench.manual("token-1")

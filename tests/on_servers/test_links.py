@@ -25,7 +25,8 @@ def test_a_repeat_never_meets_a_connection_that_died_with_the_first(backend, pro
     def ask(link):
         meet.wait(5)  # so that each needs a connection of its own
 
-    both = [threading.Thread(target=backend._often, args=(ask, time.monotonic() + 10)) for _ in range(2)]
+    until = time.monotonic() + 10
+    both = [threading.Thread(target=backend._often, args=(ask, until)) for _ in range(2)]
     for thread in both:
         thread.start()
     for thread in both:
