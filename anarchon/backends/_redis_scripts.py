@@ -16,6 +16,8 @@ from ._wire import Call, Reply
 from .base import FORMAT_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ._redis_talk import Word
 
 PARTS = ("meta", "jobs", "runs", "lines", "checkpoints", "open", "kept", "skips", "order")
@@ -65,16 +67,31 @@ def prefix_of(namespace: str) -> str:
 
 
 @functools.cache
-def script_of(name: str) -> Script:
-    """Return a script with what it shares with others in front of it."""
+def scripts() -> Mapping[str, Script]:
+    """Read all scripts, once: a process must not meet those of a version installed later."""
     from importlib.resources import files
 
-    numbers = [f"local {word} = {number}\n" for word, number in _NUMBERS.items()]
-    shared = ("common",) if name in _WITHOUT_LINES else ("common", "lines")
     folder = files("anarchon.backends") / "lua"
-    bodies = [(folder / f"{part}.lua").read_text("utf-8") for part in (*shared, name)]
-    text = "".join([*numbers, *bodies])
+    bodies = {
+        entry.name.removesuffix(".lua"): entry.read_text("utf-8")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".lua")
+    }
+    common, lines = bodies.pop("common"), bodies.pop("lines")
+    common = "".join([*(f"local {word} = {number}\n" for word, number in _NUMBERS.items()), common])
+    return {
+        name: _script(name, common + ("" if name in _WITHOUT_LINES else lines) + body)
+        for name, body in bodies.items()
+    }
+
+
+def _script(name: str, text: str) -> Script:
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def script_of(name: str) -> Script:
+    """Return a script with what it shares with others in front of it."""
+    return scripts()[name]
 
 
 def script_for(call: Call) -> tuple[Script, list[str]]:

@@ -16,7 +16,7 @@ from ._redis_arguments import replicas_of, silent, way_to
 from ._redis_doors import driver
 from ._redis_errors import explained
 from ._redis_link import RedisLink
-from ._redis_scripts import given_back, prefix_of, reply_of, script_for, script_of
+from ._redis_scripts import given_back, prefix_of, reply_of, script_for, script_of, scripts
 from ._redis_talk import ReplyError, seconds_left
 from ._remote import RemoteBackend
 from ._wire import Call
@@ -87,6 +87,7 @@ class RedisBackend(RemoteBackend[RedisLink]):
         # Importing it takes seconds when many processes start at once, and isn't the server's
         # fault; so that time doesn't count.
         driver()
+        scripts()  # now, for by the time of stop() another version may have been installed
         return super().open(limits)
 
     def _inspected(self, link: RedisLink, deadline: float) -> ServerInfo:

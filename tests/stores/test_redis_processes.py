@@ -63,6 +63,44 @@ def test_a_connection_of_a_parent_is_never_used(own_server, tls):
     assert done.returncode == 0, done.stderr
 
 
+UPGRADED = """
+import sys
+from anarchon import RedisBackend
+from anarchon._values import Limits, Owner, Pace, Released, Result, RunKey, Won
+from tests.stores.helpers import claim, now_ms, wish
+
+backend = RedisBackend(sys.argv[1])
+try:
+    backend.open(Limits(connect=0.1))  # as start(retry=True) does, perhaps long before
+except Exception:
+    pass
+import importlib.resources
+importlib.resources.files = None  # what lies there now is of another version
+backend = RedisBackend(sys.argv[2])
+backend.open(Limits())
+slot_ms = now_ms()
+assert isinstance(claim(backend, "job", slot_ms), Won)
+handed = Result(RunKey("job", slot_ms), 1, "interrupted", "scheduled", 0, 0)
+(answer,) = backend.release([handed], owner=Owner("a", "a")).answers
+assert isinstance(answer, Released)
+backend.history(None, limit=9)
+backend.close()
+"""
+
+
+def test_an_upgrade_under_a_living_process_breaks_no_hand_over(shared_server):
+    server = shared_server("redis-8.2")
+    done = subprocess.run(
+        [sys.executable, "-c", UPGRADED, "redis://127.0.0.1:1", server.url],
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 # --- history ----------------------------------------------------------------------
 
 
