@@ -85,6 +85,8 @@ def test_many_forks_at_any_moment_never_hang(fleet):
         {"name": "work", "once": soon(), "do": "cooperative", "seconds": 60},
         {"name": "ping", "every": "1d", "catch_up": 0},
         program="forking:fork_often",
+        # Calls have a share of the heartbeat, and thirty forks leave them little of it.
+        scheduler={"lease": "6s", "heartbeat": "2s"},
         forks=30,
         how=QUIET,
     )
