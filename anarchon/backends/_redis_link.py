@@ -73,9 +73,10 @@ class RedisLink:
                 case "NOSCRIPT":
                     by = "EVAL"
                 case "MOVED":
-                    self._move(self._address_in(error), deadline)
+                    self._move(_address_in(error, asked or self.talk.address), deadline)
+                    asked = None
                 case "ASK":
-                    asked = self._address_in(error)
+                    asked = _address_in(error, asked or self.talk.address)
                 case _:
                     raise error
         raise AssertionError("the last hop answers or raises")
@@ -87,17 +88,21 @@ class RedisLink:
             return self.talk.ask_all(deadline, commands)
         talk = self._way.asked(asked, deadline)
         try:
-            return talk.ask_all(deadline, [("ASKING",), *commands])[1:]
+            may_ask, *replies = talk.ask_all(deadline, [("ASKING",), *commands])
         finally:
             talk.close()
+        if isinstance(may_ask, ReplyError):
+            raise may_ask  # it names the right that is missing
+        return replies
 
     def _move(self, address: Address, deadline: float) -> None:
         self.talk.close()
         self.talk = self._way.moved(address, deadline)
 
-    def _address_in(self, error: ReplyError) -> Address:
-        """Return where ``MOVED 3999 host:port`` sends us; without a host it is the same one."""
-        host, _, port = str(error).split(" ")[2].rpartition(":")
-        if not host and self.talk.address is not None:
-            host = self.talk.address[0]
-        return host, int(port)
+
+def _address_in(error: ReplyError, answered: Address | None) -> Address:
+    """Return where ``MOVED 3999 host:port`` sends us; without a host, to the one that answered."""
+    host, _, port = str(error).split(" ")[2].rpartition(":")
+    if host in ("", "?") and answered is not None:
+        host = answered[0]
+    return host, int(port)

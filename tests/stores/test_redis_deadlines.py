@@ -17,6 +17,7 @@ from anarchon.errors import BackendUnavailable
 from tests.servers.proxy import Proxy
 from tests.servers.redis import RedisServer
 from tests.stores.helpers import claim, now_ms
+from tests.stores.hostile import Hostile
 
 LIMITS = Limits(connect=0.4, quick=0.2, call=0.4)
 OWNER = Owner("a", "a")
@@ -81,41 +82,6 @@ def test_a_reply_that_ends_in_the_middle(proxy, backend, count):
         backend.history("job", limit=5)
     proxy.passing()
     assert backend.history("job", limit=5)
-
-
-class Hostile:
-    """A server that answers each connection with these bytes, one each `pause` seconds."""
-
-    def __init__(self, data, pause, host="127.0.0.1"):
-        self._data, self._pause = data, pause
-        self._socket = socket.create_server((host, 0))
-        self.address = self._socket.getsockname()[:2]
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._serve)]
-        self._threads[0].start()
-
-    def _serve(self):
-        self._socket.settimeout(0.02)
-        while not self._over.is_set():
-            with contextlib.suppress(TimeoutError):
-                client, _ = self._socket.accept()
-                thread = threading.Thread(target=self._drip, args=(client,))
-                self._threads.append(thread)
-                thread.start()
-
-    def _drip(self, client):
-        with client, contextlib.suppress(OSError):
-            for byte in self._data:
-                client.send(bytes([byte]))
-                if self._over.wait(self._pause):
-                    return
-            self._over.wait()
-
-    def close(self):
-        self._over.set()
-        for thread in list(self._threads):
-            thread.join()
-        self._socket.close()
 
 
 @pytest.mark.parametrize(

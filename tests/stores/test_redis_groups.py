@@ -15,6 +15,7 @@ from anarchon.errors import BackendUnavailable
 from tests.servers.processes import wait_until
 from tests.servers.redis_groups import RedisCluster, SentinelTrio
 from tests.stores.helpers import claim, finish, now_ms
+from tests.stores.hostile import Hostile
 
 LIMITS = Limits(3.0, 3.0, 3.0)
 A = Owner("a", "a")
@@ -143,6 +144,49 @@ def fill(backend, slot_ms):
     backend.resume("job")
     assert isinstance(claim(backend, "job", slot_ms), Won)
     assert backend.save(Lease(RunKey("job", slot_ms), 1), owner=A, value="{}")
+
+
+def test_a_right_to_ask_that_is_missing_is_named(own_server):
+    """It is needed only while the namespace moves."""
+    acl = ["app on >app ~* +@all -asking"]
+    cluster = own_server(RedisCluster(acl=acl))
+    source = owner_of(cluster, "asking")
+    target = next(node for node in cluster.nodes if node is not source)
+    with opened(f"redis://app:app@{source.host}:{source.port}", namespace="asking") as backend:
+        slot_ms = now_ms()
+        fill(backend, slot_ms)
+        slot, _ = slot_moves(cluster, "asking", source, target)
+        for key in source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100):
+            source.ask("MIGRATE", target.host, target.port, key, 0, 2000)
+        with pytest.raises(BackendUnavailable, match=r"'asking'.*grant"):
+            claim(backend, "job", slot_ms)
+        target.ask("ACL", "SETUSER", "app", "+asking")
+        assert isinstance(claim(backend, "job", slot_ms), Won)
+
+
+def test_after_being_asked_for_once_it_may_have_moved(shared_server):
+    """Nodes of a cluster learn of a move one after the other."""
+    server = shared_server("redis-8.2")
+    moved = f"+OK\r\n-MOVED 1 {server.host}:{server.port}\r\n".encode()
+    with Hostile(moved, 0.0) as target:
+        ask = "-ASK 1 {}:{}\r\n".format(*target.address).encode()
+        with Hostile(ask, 0.0) as source:
+            url = "redis://{}:{}".format(*source.address)
+            with opened(url, namespace="moved at once") as backend:
+                assert isinstance(claim(backend, "job", now_ms()), Won)
+                assert backend._idle[0].talk.address == (server.host, server.port)
+
+
+@pytest.mark.parametrize("kind", ["unknown-endpoint", "hostname"])
+def test_a_node_that_has_no_name_is_on_the_same_host(own_server, kind):
+    """What is said for it is nothing, or a question mark."""
+    cluster = own_server(RedisCluster())
+    home = owner_of(cluster, "nameless")
+    other = next(node for node in cluster.nodes if node is not home)
+    other.ask("CONFIG", "SET", "cluster-preferred-endpoint-type", kind)
+    with opened(other.url, namespace="nameless") as backend:
+        assert isinstance(claim(backend, "job", now_ms()), Won)
+        assert backend._idle[0].talk.address == (other.host, home.port)
 
 
 def test_a_cluster_that_is_down_is_told(own_server):
