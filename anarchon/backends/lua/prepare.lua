@@ -20,5 +20,5 @@ try('ZRANGEBYLEX', ORDER, '-', '-')
 try('ZREVRANGEBYLEX', ORDER, '-', '-')
 try('HDEL', CHECKPOINTS, '')
 try('HEXISTS', LINES, '')
-if not format then try('HSET', META, 'format', digits(FORMAT)) end
+try('HSET', META, 'format', digits(format or FORMAT))
 return reply(answers)
