@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PREPARE = "run `anarchon schema` and give its output to psql as a role that may create it"
+READ_ONLY = (
+    "it is read-only: give the address of the primary if it is a standby, else run ALTER ROLE … "
+    "RESET default_transaction_read_only, and the same for the database"
+)
 _ADVICE = {
-    "25006": "it is read-only, a standby perhaps: give the address of the primary",
+    "25006": READ_ONLY,
     "57P01": "it is being shut down: it is tried again",
     "57P02": "it has crashed and recovers: it is tried again",
     "57P03": "it is starting up, or is a standby that can't be asked yet: it is tried again",
@@ -102,9 +106,19 @@ class Found(NamedTuple):
     schema: str | None
     store_ms: int
     unlogged: list[str]
+    isolation: str
+    other_schemas: list[str]
 
 
-FINDINGS = ("clock-offset", "fsync", "full-page-writes", "synchronous-commit", "unlogged-tables")
+FINDINGS = (
+    "clock-offset",
+    "fsync",
+    "full-page-writes",
+    "isolation",
+    "other-schema",
+    "synchronous-commit",
+    "unlogged-tables",
+)
 _OFFSET_MS = 1000
 
 INSPECT = b"""
@@ -118,7 +132,12 @@ INSPECT = b"""
         (SELECT coalesce(json_agg(c.relname), '[]') FROM pg_class c
             JOIN pg_namespace n ON n.oid = c.relnamespace
             WHERE n.nspname = coalesce($1, current_schema()) AND c.relkind = 'r'
-                AND c.relname LIKE 'anarchon\\_%' AND c.relpersistence <> 'p')
+                AND c.relname LIKE 'anarchon\\_%' AND c.relpersistence <> 'p'),
+        current_setting('transaction_isolation'),
+        (SELECT coalesce(json_agg(n.nspname), '[]') FROM pg_class c
+            JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE $1 IS NULL AND c.relname = 'anarchon_format' AND c.relkind = 'r'
+                AND n.nspname = ANY (current_schemas(false)) AND n.nspname <> current_schema())
     )::text, 'UTF8')
 """
 
@@ -163,6 +182,14 @@ def _texts(found: Found, offset_ms: float) -> dict[str, Any]:
         "full-page-writes": found.full_page_writes == "off"
         and "PostgreSQL runs with full_page_writes=off: a power cut can ruin pages, and then "
         "slots run again; set full_page_writes=on, unless the file system never tears a page.",
+        "isolation": found.isolation != "read committed"
+        and f"Transactions of this role are {found.isolation} by default: calls that meet are "
+        "undone and repeated, and each time the server logs an error; run ALTER ROLE … SET "
+        "default_transaction_isolation = 'read committed' for the role of this service.",
+        "other-schema": found.other_schemas
+        and f"The store is in the schema {found.schema}, the current one, and the search_path has "
+        f"another store in {', '.join(found.other_schemas)}: instances that use different ones "
+        "run every slot twice; name it, as in PostgresBackend(..., schema=…), in all of them.",
         "synchronous-commit": (off or local)
         and f"PostgreSQL runs with synchronous_commit={found.synchronous_commit}: claims that "
         f"were acknowledged are lost in a {'crash' if off else 'failover'}, and then slots run "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .._durations import shown
 from ..errors import BackendError, BackendUnavailable, ConfigurationError
-from ._postgres_wait import ask
+from ._postgres_wait import ask, ask_table, patience_ms
 from .base import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def ddl(schema: str) -> str:
     """
     check_schema(schema)
     return (
-        f"BEGIN;\n\nCREATE SCHEMA IF NOT EXISTS {quoted(schema)};\n\n{_objects(schema)}\n"
+        f"BEGIN ISOLATION LEVEL READ COMMITTED;\n\nSELECT pg_advisory_xact_lock({_LOCK});\n\n"
+        f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};\n\n{_objects(schema)}\n"
         "COMMIT;\n\n-- What the role of a service needs, if it is another one:\n"
         + "".join(f"-- {right}\n" for right in grants(schema, "…"))
     )
@@ -128,7 +129,7 @@ _STATE = b"""
 """
 
 
-def prepare(pgconn: PGconn, schema: str, deadline: float, patience_ms: int) -> None:
+def prepare(pgconn: PGconn, schema: str, deadline: float) -> None:
     """Create what is missing, all of it in one transaction; nothing is done when all is there.
 
     Raises:
@@ -136,7 +137,7 @@ def prepare(pgconn: PGconn, schema: str, deadline: float, patience_ms: int) -> N
     """
     if _is_complete(pgconn, schema, deadline):
         return
-    ask(pgconn, _creation(schema, patience_ms).encode(), (), deadline)
+    ask(pgconn, _creation(schema, patience_ms(deadline)).encode(), (), deadline)
     if not _is_complete(pgconn, schema, deadline):
         raise BackendUnavailable(
             f"What a store needs can't be found in the schema {quoted(schema)} after it was made: "
@@ -162,22 +163,21 @@ def _is_complete(pgconn: PGconn, schema: str, deadline: float) -> bool:
     return True
 
 
-def _creation(schema: str, patience_ms: int) -> str:
+def _creation(schema: str, patience: int) -> str:
     """Return one statement that creates what is missing, by whoever comes first.
 
-    The lock is a transaction's, and whoever waited for it looks again: two who create at once
-    would fail, IF NOT EXISTS or not. It is one statement and not a transaction of several, so
+    The lock is a transaction's, and whoever waited for it looks again, in a way that shows what
+    is there now also where a transaction sees what was there when it began. Two who create at
+    once would fail, IF NOT EXISTS or not. It is one statement and not a transaction of several, so
     it passes any pooler.
     """
     there = names(schema)
     wanted = [f"to_regclass({_literal(name)}) IS NULL" for name in there.tables + there.indexes]
-    functions = ", ".join(map(_literal, there.functions))
-    wanted.append(
-        f"(SELECT count(*) FROM pg_proc WHERE proname IN ({functions}) "
-        f"AND pronamespace = to_regnamespace({_literal(quoted(schema))})) < {len(there.functions)}"
-    )
+    wanted += [
+        f"to_regproc({_literal(f'{quoted(schema)}.{name}')}) IS NULL" for name in there.functions
+    ]
     return f"""DO $anarchon_do$ BEGIN
-        PERFORM set_config('lock_timeout', '{patience_ms}', true);
+        PERFORM set_config('lock_timeout', '{patience}', true);
         PERFORM pg_advisory_xact_lock({_LOCK});
         IF to_regnamespace({_literal(quoted(schema))}) IS NULL THEN
             CREATE SCHEMA {quoted(schema)};
@@ -198,8 +198,8 @@ def check_format(pgconn: PGconn, schema: str, deadline: float) -> None:
     there = ask(pgconn, b"SELECT to_regclass($1) IS NOT NULL", (table.encode(),), deadline)
     if there != b"\x01":
         return
-    statement = f"SELECT convert_to(max(version)::text, 'UTF8') FROM {table}"
-    version = int(ask(pgconn, statement.encode(), (), deadline) or FORMAT_VERSION)
+    found = ask_table(pgconn, f"SELECT max(version) FROM {table}", deadline)
+    version = int(found or FORMAT_VERSION)
     if version > FORMAT_VERSION:
         raise BackendError(
             f"The store in the schema {quoted(schema)} has format {version}, written by a newer "

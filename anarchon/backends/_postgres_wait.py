@@ -24,7 +24,47 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGconn, PGresult
 
+# Undone because of others who were at it as well: nothing is wrong, and nothing was written.
+_AGAIN = ("40001", "40P01")
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+def ask_function(
+    pgconn: PGconn, function: str, values: Sequence[bytes | None], deadline: float
+) -> bytes:
+    """Call a function with these values and return its text in UTF8.
+
+    It waits for locks as long as we wait for it, also for those of tables that it needs to be
+    compiled: what stands behind FROM comes first. That setting ends with the transaction,
+    which is this statement. Where the role's transactions are stricter than read committed,
+    they may be undone, and are then repeated.
+
+    Raises:
+        TimeoutError: The deadline passed; the connection is of no use any more.
+        psycopg.Error: The server refused, or the connection broke.
+    """
+    from psycopg import Error
+
+    numbers = ", ".join(f"${number}" for number in range(1, len(values) + 1))
+    statement = (
+        f"SELECT convert_to({function}({numbers})::text, 'UTF8') "
+        f"FROM set_config('lock_timeout', ${len(values) + 1}, true)"
+    )
+    while True:
+        try:
+            patience = str(patience_ms(deadline)).encode()
+            answer = ask(pgconn, statement.encode(), (*values, patience), deadline)
+        except Error as error:
+            if error.sqlstate not in _AGAIN or time.monotonic() >= deadline:
+                raise
+        else:
+            assert answer is not None
+            return answer
+
+
+def patience_ms(deadline: float) -> int:
+    """Return how long the server may wait for a lock: as long as we wait for it, at least 1 ms."""
+    return max(1, int((deadline - time.monotonic()) * 1000))
 
 
 def ask(
@@ -37,10 +77,32 @@ def ask(
         psycopg.Error: The server refused, or the connection broke.
     """
     from psycopg import pq
-    from psycopg.errors import error_from_result
 
     pgconn.nonblocking = 1
     pgconn.send_query_params(statement, [*values], result_format=pq.Format.BINARY)
+    return _answer(pgconn, deadline)
+
+
+def ask_table(pgconn: PGconn, statement: str, deadline: float) -> bytes | None:
+    """Run one statement without values, which waits for locks as long as we wait for it.
+
+    It is sent with the setting before it in one message, which the server takes for one
+    transaction; so does a pooler. Its value comes as text.
+
+    Raises:
+        TimeoutError: The deadline passed; the connection is of no use any more.
+        psycopg.Error: The server refused, or the connection broke.
+    """
+    setting = f"SELECT set_config('lock_timeout', '{patience_ms(deadline)}', true)"
+    pgconn.nonblocking = 1
+    pgconn.send_query(f"{setting}; {statement}".encode())
+    return _answer(pgconn, deadline)
+
+
+def _answer(pgconn: PGconn, deadline: float) -> bytes | None:
+    from psycopg import pq
+    from psycopg.errors import error_from_result
+
     while pgconn.flush():
         if _ready(pgconn, _READ | _WRITE, deadline) & _READ:
             pgconn.consume_input()  # a server that is stuck in sending reads nothing

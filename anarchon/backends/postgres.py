@@ -18,7 +18,7 @@ from . import _postgres_advice as advice
 from . import _postgres_schema as schemas
 from . import _postgres_words as words
 from ._postgres_links import Address, Function, Pool, PostgresLink
-from ._postgres_wait import ask
+from ._postgres_wait import ask, ask_function
 from ._remote import RemoteBackend
 
 if TYPE_CHECKING:
@@ -125,9 +125,10 @@ class PostgresBackend(RemoteBackend[PostgresLink]):
             raise ServerTooOld(
                 f"{self!r} is PostgreSQL {found.version}: anarchon needs {MINIMUM} or newer."
             )
-        if found.is_standby or found.is_read_only:
-            what = "a standby" if found.is_standby else "read-only"
-            raise BackendUnavailable(f"{self!r} is {what}: give the address of the primary.")
+        if found.is_standby:
+            raise BackendUnavailable(f"{self!r} is a standby: give the address of the primary.")
+        if found.is_read_only:
+            raise BackendUnavailable(f"{self!r} can't be used: {advice.READ_ONLY}.")
         if found.encoding != "UTF8":
             raise BackendError(
                 f"The database of {self!r} has the encoding {found.encoding}, which can't hold "
@@ -137,22 +138,14 @@ class PostgresBackend(RemoteBackend[PostgresLink]):
     def _prepared(self, link: PostgresLink, deadline: float) -> None:
         with link.session(deadline) as pgconn:
             schema = self._schema_on(pgconn, deadline)
-            schemas.prepare(pgconn, schema, deadline, _patience_ms(deadline))
+            schemas.prepare(pgconn, schema, deadline)
 
     def _asked(self, link: PostgresLink, call: wire.Call, deadline: float) -> wire.Reply:
         with link.session(deadline) as pgconn:
             schema = schemas.quoted(self._schema_on(pgconn, deadline))
             function = f"{schema}.anarchon_{call.operation}_v1"
-            statement = f"SELECT convert_to({function}($1, $2, $3, $4)::text, 'UTF8')"
-            values = (
-                words.text_of(self.namespace),
-                words.head_of(call),
-                words.items_of(call),
-                str(_patience_ms(deadline)).encode(),
-            )
-            answer = ask(pgconn, statement.encode(), values, deadline)
-        assert answer is not None
-        return words.reply_of(answer)
+            values = (words.text_of(self.namespace), words.head_of(call), words.items_of(call))
+            return words.reply_of(ask_function(pgconn, function, values, deadline))
 
     def _explained(self, error: Exception) -> BackendError:
         return advice.explained(error, repr(self), self._secrets)
@@ -220,11 +213,6 @@ def _parsed(text: str) -> dict[str, Any]:
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
-
-
-def _patience_ms(deadline: float) -> int:
-    """Return how long the server may wait for locks: as long as we wait for it, at least 1 ms."""
-    return max(1, int((deadline - time.monotonic()) * 1000))
 
 
 def ddl(schema: str) -> str:

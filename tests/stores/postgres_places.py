@@ -39,7 +39,7 @@ def database_on(shared_server, variant: str):
     database = Database(front, getattr(front, "server", front))
     yield database
     errors = database.errors()
-    assert errors == []
+    assert errors == [], errors
     database.server.drop_database(database.name)
 
 

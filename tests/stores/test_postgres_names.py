@@ -193,7 +193,7 @@ def test_an_unknown_finding_is_refused(silence):
 
 
 FINE = advice.Found(
-    150000, "15", False, False, "UTF8", "on", "", "on", "on", "public", 0, []
+    150000, "15", False, False, "UTF8", "on", "", "on", "on", "public", 0, [], "read committed", []
 )  # fmt: skip
 
 
@@ -209,6 +209,8 @@ FINE = advice.Found(
         ({"synchronous_commit": "remote_write", "standbys": "x"}, 0, []),
         ({"fsync": "off", "full_page_writes": "off"}, 0, ["fsync", "full-page-writes"]),
         ({"unlogged": ["anarchon_run"]}, 0, ["unlogged-tables"]),
+        ({"isolation": "serializable"}, 0, ["isolation"]),
+        ({"other_schemas": ["web"]}, 0, ["other-schema"]),
     ],
 )
 def test_what_is_found(changes, offset_ms, names):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import psycopg_pool
 import pytest
 
-from anarchon._values import Held, Limits, Won
+from anarchon._values import Held, Limits, Owner, Won
 from anarchon.backends.postgres import PostgresBackend
 from anarchon.errors import BackendError, BackendUnavailable
-from tests.stores.helpers import claim, now_ms
+from tests.stores.helpers import claim, finish, lease, now_ms
 from tests.stores.postgres_places import database_on
 
 LIMITS = Limits(10.0, 10.0, 10.0)
@@ -99,3 +102,96 @@ def test_what_a_function_made_is_closed_when_it_is_refused(database):
     with pytest.raises(BackendUnavailable, match="in a transaction"), opened(connect, "x"):
         pass
     assert [connection.closed for connection in made] == [True]
+
+
+# --- locks of tables ---
+
+
+@pytest.mark.parametrize("table", ["anarchon_run", "anarchon_format"])
+def test_the_server_gives_up_on_a_locked_table_when_the_caller_does(database, table):
+    """As VACUUM FULL and ALTER TABLE lock one; a new connection knows no function yet."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+        "AND datname = current_database()"
+    )
+    calls = {
+        "anarchon_run": [
+            lambda: backend.look(["job"], owner=Owner("a", "a")),
+            lambda: backend.renew([lease("job", 0)], owner=Owner("a", "a"), lease_ms=1000),
+            lambda: claim(backend, "job", now_ms()),
+            lambda: finish(backend, "job", now_ms()),
+        ],
+        "anarchon_format": [lambda: backend.open(Limits(0.3, 0.3, 0.3))],
+    }
+    backend = PostgresBackend(database.url)
+    backend.open(LIMITS)
+    backend._limits = Limits(5.0, 0.2, 0.2)
+    with database.connect() as holder:
+        holder.execute(f"BEGIN; LOCK TABLE {table}")
+        for call in calls[table]:
+            backend._drop_idle()
+            with pytest.raises(BackendUnavailable):
+                call()
+        until = time.monotonic() + 5
+        while database.ask(waiting) != [(0,)]:
+            assert time.monotonic() < until
+        holder.execute("ROLLBACK")
+    backend.close()
+    database.allowed += ("lock timeout", "connection to client lost")
+
+
+# --- isolation ---
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_stricter_transactions_are_repeated_and_told(shared_server, level):
+    server = shared_server("postgres-15")
+    name = server.create_database()
+    server.ask(f"ALTER DATABASE {name} SET default_transaction_isolation = '{level}'")
+    backends = [PostgresBackend(server.url(name)) for _ in range(4)]
+    gate, answers = threading.Barrier(len(backends)), []
+
+    def work(number):
+        backend = backends[number]
+        gate.wait(20)
+        backend.prepare([])
+        for turn in range(10):
+            slot_ms = begun_ms + turn
+            gate.wait(20)
+            answer = claim(backend, "job", slot_ms, by=str(number))
+            answers.append((turn, type(answer)))
+            if isinstance(answer, Won):
+                finish(backend, "job", slot_ms, by=str(number))
+
+    begun_ms = now_ms() - 10_000
+    told = [[one.name for one in backend.open(LIMITS).findings] for backend in backends]
+    run_all(work, len(backends))
+    for backend in backends:
+        backend.close()
+    assert sorted(turn for turn, kind in answers if kind is Won) == list(range(10))
+    assert len(answers) == 40
+    assert all("isolation" in names for names in told)
+    assert server.ask("SELECT count(*) FROM anarchon_format", database=name) == [(1,)]
+    server.drop_database(name)
+
+
+def run_all(work, count):
+    """Run it on so many threads, and raise what any of them raised."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(work, number) for number in range(count)]:
+            done.result()
+
+
+def test_a_second_store_in_the_search_path_is_told(shared_server):
+    """A role's own schema, made later, comes before public."""
+    server = shared_server("postgres-15")
+    name = server.create_database()
+    with opened(server.url(name), "x") as backend:
+        backend.prepare([])
+    server.ask("CREATE SCHEMA postgres", database=name)
+    for options, is_told in (({}, True), ({"schema": "public"}, False)):
+        backend = PostgresBackend(server.url(name), **options)
+        text = str(backend.open(LIMITS).findings)
+        backend.close()
+        assert ("another store in public" in text) is is_told
+    server.drop_database(name)

@@ -191,7 +191,7 @@ $body$;
 -- are judged again. When some of them were lost meanwhile, the next ones are tried, where
 -- nobody else is about to decide them.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_claim_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     starts CONSTANT text[] := '{first,next,over}';
@@ -401,7 +401,7 @@ BEGIN
             EXIT WHEN chosen = '{}';
             todo := chosen;
             IF is_first THEN
-                PERFORM %schema%.anarchon_lock_v1(space, jobs, new_jobs, patience_ms);
+                PERFORM %schema%.anarchon_lock_v1(space, jobs, new_jobs);
             ELSE
                 todo := ARRAY(
                     SELECT c.n FROM unnest(chosen, jobs) AS c (n, job)

@@ -11,9 +11,11 @@
 -- The lock of a job is FOR NO KEY UPDATE. Whoever has it alone starts, closes, inserts and
 -- removes runs of that job. A renewal and a checkpoint change a running run without it.
 --
--- lock_timeout is set for the transaction alone, to the time that the caller will wait: no
--- call goes on waiting after its caller gave up. (statement_timeout would not do: it counts
--- from the start of a statement, and that has begun.)
+-- lock_timeout is set by the statement that calls, for its transaction alone and before any
+-- function is compiled, since that waits for tables already. It is the time that the caller
+-- will wait, and counts for each lock anew: who waits for several in turn can go on a little
+-- after its caller gave up, which harms nobody, as what is asked can be repeated.
+-- (statement_timeout would not do: it counts from the start of a statement, and that has begun.)
 --
 -- The clock is read after the locks were taken: what is judged was written before, so time
 -- never seems to go back, and a lease counts from the moment when it is given.
@@ -35,10 +37,8 @@ $body$;
 -- Lock the rows of these jobs in order of their names. New ones get their rows before that;
 -- without a list of them they are looked for.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_lock_v1(
-    space text, jobs text[], new_jobs text[], patience_ms integer
+    space text, jobs text[], new_jobs text[]
 ) RETURNS void LANGUAGE plpgsql AS $body$
-DECLARE
-    before CONSTANT text := set_config('lock_timeout', patience_ms::text, true);
 BEGIN
     IF new_jobs IS NULL THEN
         new_jobs := ARRAY(

@@ -2,12 +2,11 @@
 
 -- Extend leases. The rows are locked in order of their keys, as everywhere.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_renew_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     token CONSTANT text := head->>0;
     new_lease_ms CONSTANT bigint := head->>1;
-    before CONSTANT text := set_config('lock_timeout', patience_ms::text, true);
     now_ms bigint;
     places tid[];
     words text[];
@@ -74,7 +73,7 @@ END
 $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_look_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql STABLE %settings% AS $body$
 BEGIN
     RETURN %schema%.anarchon_see_v1(false, space, head, items);
@@ -82,7 +81,7 @@ END
 $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_unfinished_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql STABLE %settings% AS $body$
 BEGIN
     RETURN %schema%.anarchon_see_v1(true, space, head, items);
@@ -91,7 +90,7 @@ $body$;
 
 -- Close slots as missed, once the job's next slot is due. An item: job, slot, next, detail.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_skip_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     token CONSTANT text := head->>0;
@@ -106,7 +105,7 @@ DECLARE
 BEGIN
     PERFORM %schema%.anarchon_lock_v1(
         space, ARRAY(SELECT DISTINCT e.item->>0 FROM jsonb_array_elements(items) AS e (item)),
-        NULL, patience_ms
+        NULL
     );
     now_ms := %schema%.anarchon_now_v1();
     FOR t IN
@@ -162,11 +161,10 @@ $body$;
 
 -- Keep a checkpoint, if the attempt is the asker's.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_save_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     item CONSTANT jsonb := items->0;
-    before CONSTANT text := set_config('lock_timeout', patience_ms::text, true);
     is_held boolean;
 BEGIN
     PERFORM FROM %schema%.anarchon_run r
@@ -189,7 +187,7 @@ $body$;
 
 -- Close a run that waits, flag one that runs.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_cancel_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     item CONSTANT jsonb := items->0;
@@ -200,7 +198,7 @@ DECLARE
 BEGIN
     PERFORM FROM %schema%.anarchon_job j WHERE j.namespace = space AND j.job = name;
     IF found THEN  -- so that asking records nothing
-        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], NULL, patience_ms);
+        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], NULL);
     END IF;
     SELECT r.* INTO run FROM %schema%.anarchon_run r
     WHERE r.namespace = space AND r.job = name AND r.slot_ms = (item->>1)::bigint
@@ -224,7 +222,7 @@ $body$;
 
 -- Pause a job or, without one, all; for a while, or without end. 0 ends it.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_pause_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 DECLARE
     forever CONSTANT bigint := 9007199254740992;
@@ -234,7 +232,7 @@ DECLARE
     until_ms bigint;
 BEGIN
     IF name IS NOT NULL THEN
-        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], NULL, patience_ms);
+        PERFORM %schema%.anarchon_lock_v1(space, ARRAY[name], NULL);
     END IF;
     now_ms := %schema%.anarchon_now_v1();
     until_ms := CASE WHEN length_ms = 0 THEN 0
@@ -243,7 +241,6 @@ BEGIN
         UPDATE %schema%.anarchon_job j SET paused_until_ms = until_ms
         WHERE j.namespace = space AND j.job = name;
     ELSE
-        PERFORM set_config('lock_timeout', patience_ms::text, true);
         INSERT INTO %schema%.anarchon_namespace AS s (namespace, paused_until_ms)
         VALUES (space, until_ms)
         ON CONFLICT (namespace) DO UPDATE SET paused_until_ms = excluded.paused_until_ms;
@@ -257,7 +254,7 @@ $body$;
 -- difference. The head: limit, job, status, and the place before: slot, job, manual,
 -- attempt.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_history_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql STABLE %settings%
 SET plan_cache_mode = force_custom_plan AS $body$
 DECLARE

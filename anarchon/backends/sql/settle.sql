@@ -37,7 +37,7 @@ $body$;
 --
 -- A run that is named again in the same call is judged when the first time was written.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_settle_v1(
-    operation text, space text, head jsonb, items jsonb, patience_ms integer
+    operation text, space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql AS $body$
 DECLARE
     token CONSTANT text := head->>0;
@@ -56,7 +56,7 @@ DECLARE
 BEGIN
     PERFORM %schema%.anarchon_lock_v1(
         space, ARRAY(SELECT DISTINCT t.item->>0 FROM jsonb_array_elements(items) AS t (item)),
-        NULL, patience_ms
+        NULL
     );
     PERFORM FROM (
         SELECT t.item->>0 AS job, (t.item->>1)::bigint AS slot_ms, t.item->>2 AS manual
@@ -216,25 +216,25 @@ END
 $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_finish_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 BEGIN
-    RETURN %schema%.anarchon_settle_v1('finish', space, head, items, patience_ms);
+    RETURN %schema%.anarchon_settle_v1('finish', space, head, items);
 END
 $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_release_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 BEGIN
-    RETURN %schema%.anarchon_settle_v1('release', space, head, items, patience_ms);
+    RETURN %schema%.anarchon_settle_v1('release', space, head, items);
 END
 $body$;
 
 CREATE OR REPLACE FUNCTION %schema%.anarchon_record_manual_v1(
-    space text, head jsonb, items jsonb, patience_ms integer
+    space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql %settings% AS $body$
 BEGIN
-    RETURN %schema%.anarchon_settle_v1('record_manual', space, head, items, patience_ms);
+    RETURN %schema%.anarchon_settle_v1('record_manual', space, head, items);
 END
 $body$;
