@@ -25,7 +25,7 @@ SENT = "+eval +evalsha +wait"
 RULES = {
     "least": f"~anarchon:{{mine}}:* {SENT} {CALLED}",
     "reader": f"~anarchon:{{mine}}:* {SENT} {CALLED} -zrem",
-    "keeper": f"~anarchon:{{mine}}:* {SENT} {CALLED} -hset",
+    "filer": f"~anarchon:{{mine}}:* {SENT} {CALLED} -hset",
     "mute": f"~anarchon:{{mine}}:* {SENT} {CALLED} -evalsha",
     "stranger": f"~other:* {SENT} {CALLED}",
 }
@@ -84,7 +84,7 @@ def test_a_missing_command_is_named(guarded, user, word):
 
 def test_a_missing_command_is_named_also_where_others_prepared(guarded):
     ask(url_for(guarded, "least"), namespace="mine")
-    refused(url_for(guarded, "keeper"), "NOPERM", "HSET", "grant", namespace="mine")
+    refused(url_for(guarded, "filer"), "NOPERM", "HSET", "grant", namespace="mine")
 
 
 def test_missing_keys_are_named(guarded):
