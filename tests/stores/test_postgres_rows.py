@@ -236,6 +236,41 @@ def test_a_death_is_not_recorded_while_a_user_s_transaction_goes_on(database, ba
     assert closed.answers[0].status == "lost"
 
 
+def test_what_a_user_s_transaction_holds_stays_in_history_and_all_else_is_trimmed(database):
+    clock = TableClock(database)
+    backend = ByHand(database.url, clock=clock, namespace=f"held {uuid.uuid4()}")
+    backend.open(LIMITS)
+    backend._limits = Limits(1.0, 1.0, 1.0)
+    slots: list[int] = []
+
+    def run() -> None:
+        clock.advance(1000)
+        slots.append(clock.wall_ms())
+        assert isinstance(claim(backend, "job", slots[-1]), Won)
+        assert isinstance(finish(backend, "job", slots[-1]), Recorded)
+
+    def kept() -> list[int]:
+        asked = f'SELECT slot_ms FROM "{SCHEMA}".anarchon_run WHERE namespace = %s ORDER BY 1'
+        return [slot_ms for (slot_ms,) in database.ask(asked, (backend.namespace,))]
+
+    run()
+    with database.connect() as user:
+        user.execute("BEGIN")
+        user.execute(
+            f'SELECT FROM "{SCHEMA}".anarchon_run WHERE namespace = %s FOR KEY SHARE',
+            (backend.namespace,),
+        )
+        while len(slots) < 103:
+            run()
+        assert kept() == [slots[0], *slots[4:]]
+        user.execute("COMMIT")
+    run()
+    assert kept() == slots[4:]
+    assert claim(backend, "job", slots[0], by="b").detail == "trimmed"
+    backend.close()
+    clock.close()
+
+
 def test_two_can_not_start_at_one_place(database, backend):
     """The second line of defence: what no function does, no table takes."""
     import psycopg

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,26 @@ def test_the_ddl_is_all_that_is_needed(database):
     works(backend)
     backend.close()
     assert database.ask("SELECT count(*) FROM pg_class") == before
+
+
+def test_the_ddl_may_run_beside_first_starts(database):
+    gate = threading.Barrier(6)
+
+    def start(number: int) -> None:
+        if number % 2:
+            with database.connect() as connection:
+                gate.wait(20)
+                connection.execute(ddl("jobs"))
+            return
+        backend = opened(database.url, schema="jobs")
+        gate.wait(20)
+        backend.prepare([])
+        backend.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        for done in [pool.submit(start, number) for number in range(6)]:
+            done.result()
+    assert database.ask("SELECT version FROM jobs.anarchon_format") == [(1,)]
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ $body$;
 -- Remove what history need not keep of a job: whole closed runs, oldest first, and at most a
 -- hundred at once. Skips and all else are counted apart. The floor rises with every slot that
 -- is removed, so that it can't be claimed again. Manual runs leave no mark there; one whose
--- runner is long gone may leave as well.
+-- runner is long gone may leave as well. A row that a user's transaction holds stays for now.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_trim_v1(
     space text, name text, of_skips boolean, now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $body$
@@ -312,6 +312,11 @@ BEGIN
     LOOP
         EXIT WHEN left_over - r.lines < 10 OR cardinality(slots) = 100
             OR NOT (left_over > kept OR now_ms - r.since_ms > 2592000000);
+        PERFORM FROM %schema%.anarchon_run x
+        WHERE x.namespace = space AND x.job = name AND x.slot_ms = r.slot_ms
+            AND x.manual = r.manual
+        FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT found;
         slots := slots || r.slot_ms;
         manuals := manuals || r.manual;
         left_over := left_over - r.lines;
