@@ -6,6 +6,7 @@ few. Each says what it won, and whether anything was raised.
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import time
@@ -21,7 +22,9 @@ TERMS = Terms(lease_ms=60_000, heartbeat_ms=20_000, budget=3, skip_overlap=True,
 
 def race(options):
     """Fork the racers, and wait for them."""
-    backend_at(options["database"])  # what it imports is shared
+    driver = "psycopg" if options["database"].startswith("postgres") else "redis"
+    importlib.import_module(driver)  # so that it is shared, and not loaded fifty times
+    backend_at(options["database"])
     begin = time.monotonic() + 0.5
     children = [fork(options, number, begin) for number in range(options["count"])]
     for pid in children:
