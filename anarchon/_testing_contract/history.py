@@ -58,6 +58,18 @@ class Histories(Contract):
             pages += page
         assert pages == whole
 
+    def test_a_page_may_follow_a_run_of_another_job(self, bench: Bench) -> None:
+        """Its place in the history of all decides, whichever jobs are asked for."""
+        for name in ("i", "j", "k"):
+            bench.run_through(0, job=name)
+            bench.finish(0, key=bench.key(0, name)._replace(manual=f"token-{name}"))
+            bench.run_through(1 / 1000, job=name)
+        whole = bench.history(None)
+        for place, run in enumerate(whole, 1):
+            for name in ("i", "j", "k", "l"):
+                rest = [other for other in whole[place:] if other.job == name]
+                assert bench.history(name, before=run) == rest
+
     def test_a_limit_of_nothing_is_nothing(self, bench: Bench) -> None:
         """No error, and not everything."""
         bench.run_through(0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ._rules import JobState, RunState
 from ._sqlite_stored import checkpoint_of, job_of, line_of, pause_of, run_of
+from ._storable import position_in
 
 if TYPE_CHECKING:
     import sqlite3
@@ -290,6 +291,7 @@ class SqliteRows:
             where.append("job = ?")
             values.append(job)
         if before is not None:
+            before = before if job is None else position_in(job, before)
             place = dict(zip(("slot_ms", "job", "manual", "attempt"), before, strict=True))
             where.append(f"({','.join(order)}) < ({','.join('?' * len(order))})")
             values += [place[name] for name in order]

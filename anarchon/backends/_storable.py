@@ -90,6 +90,15 @@ def position_of(run: Run) -> Position:
     )
 
 
+def position_in(job: str, position: Position) -> Position:
+    """Return the same position among the runs of one job, for a store that reads only those.
+
+    Where slots are equal names decide: a job whose name comes later is passed as a whole.
+    """
+    slot_ms, other, _, _ = position
+    return position if other == job else (slot_ms + (other > job), job, "", 1)
+
+
 def is_sound(wish: Wish) -> bool:
     """Whether a wish names a run that can be held, in numbers that can be."""
     terms = wish.terms

@@ -19,6 +19,7 @@ from ._redis_link import RedisLink
 from ._redis_scripts import given_back, prefix_of, reply_of, script_for, script_of, scripts
 from ._redis_talk import ReplyError, seconds_left
 from ._remote import RemoteBackend
+from ._storable import position_in
 from ._wire import Call
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .._values import Limits
     from ..errors import BackendError
     from ._redis_talk import Word
-    from ._rows import Position
     from ._wire import Reply, Words
 
 PAGE = 200  # how many lines of history are read at once
@@ -155,8 +155,8 @@ class RedisBackend(RemoteBackend[RedisLink]):
         A page ends when it is full, or when its script has read enough, whatever it found.
         """
         limit, job, status, *position = cast("tuple[Any, ...]", call.head)
-        if job is not None and position[1] is not None:
-            position = [*_in_history_of(job, *position)]
+        if job is not None and position[0] is not None:
+            position = [*position_in(job, tuple(position))]
         lines: list[Words] = []
         while True:
             page = call._replace(head=(min(PAGE, limit - len(lines)), job, status, *position))
@@ -166,10 +166,3 @@ class RedisBackend(RemoteBackend[RedisLink]):
                 return reply._replace(answers=lines, open=[])
             ((ended, attempt),) = reply.open
             position = [None, None, None, attempt, ended]
-
-
-def _in_history_of(job: Any, slot_ms: Any, other: Any, manual: Any, attempt: Any) -> Position:
-    """Return a position among the runs of one job: names are compared where slots are equal."""
-    if other == job:
-        return slot_ms, job, manual, attempt
-    return slot_ms + (other > job), job, "", 1
