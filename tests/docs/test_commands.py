@@ -56,7 +56,13 @@ def ours(_page, text):
     return words[0] != "demo" or make_parser().parse_args(words) is not None
 
 
+def rights(page, _rules):
+    """Those of a user of Redis; tests/stores/test_redis_refusals.py gives them to one."""
+    return page == "redis.md"
+
+
 KNOWN = [
+    (re.compile(r"redis-cli ACL SETUSER jobs (.+)"), rights),
     (re.compile(r"python -m pip install (\S+)"), install),
     (re.compile(r"(?:PYTHONTZPATH= )?python (\w+\.py)"), program),
     (re.compile(r"kill -9 (\d+)"), kill),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +22,7 @@ from tests.servers.processes import wait_until
 from tests.servers.redis import RedisServer
 from tests.stores.helpers import claim, finish, now_ms
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "redis.md"
 REDISES = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8")
 CALLED = "+time +hget +hset +hdel +hexists +zadd +zrem +zrangebylex +zrevrangebylex"
 SENT = "+eval +evalsha +wait"
@@ -64,17 +68,33 @@ def url_for(server, user, password=None):
     return f"redis://{user}:{password or user}@{server.host}:{server.port}"
 
 
-def test_least_rights_suffice(guarded):
-    def everything(backend):
-        backend.prepare(["job"])
-        slot_ms = now_ms()
-        assert isinstance(claim(backend, "job", slot_ms), Won)
-        finish(backend, "job", slot_ms)
-        backend.pause("job", duration_ms=1)
-        assert backend.history("job", limit=5)
+def everything(backend):
+    """Prepare a store and use it."""
+    backend.prepare(["job"])
+    slot_ms = now_ms()
+    assert isinstance(claim(backend, "job", slot_ms), Won)
+    finish(backend, "job", slot_ms)
+    backend.pause("job", duration_ms=1)
+    assert backend.history("job", limit=5)
 
+
+def test_least_rights_suffice(guarded):
     ask(url_for(guarded, "least"), everything, namespace="mine")
     ask(url_for(guarded, "least"), everything, namespace="mine", durability=None)
+
+
+def test_the_rights_on_the_page_suffice(guarded):
+    """And one less doesn't."""
+    [line] = re.findall(r"^\$ redis-cli (.+)$", PAGE.read_text(), re.MULTILINE)
+    words = shlex.split(line)
+    guarded.ask(*words)
+    url = url_for(guarded, "jobs", "password")
+    ask(url, everything, namespace="shop")
+    granted = [word for word in words if word.startswith("+") and word != "+eval"]
+    assert len(granted) == 11
+    for word in granted:
+        guarded.ask(*words, f"-{word[1:]}")
+        refused(url, "grant what is missing", namespace="shop", durability="wait:1")
 
 
 @pytest.mark.parametrize(("user", "word"), [("reader", "ZREM"), ("mute", "evalsha")])
