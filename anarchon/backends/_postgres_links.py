@@ -10,13 +10,12 @@ import os
 import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
-from ipaddress import ip_address
-from random import shuffle
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..errors import BackendError, BackendUnavailable
+from . import _postgres_places as places
 from ._aside import within
-from ._postgres_wait import addresses, connect
+from ._postgres_wait import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -213,60 +212,17 @@ class Address:
         """Connect, to the first host that may be written to."""
         from psycopg.conninfo import make_conninfo
 
-        seconds = float(self._params.get("connect_timeout") or 0)
+        given = places.Given(self._params)
+        seconds = float(given("connect_timeout") or 0)
         if seconds > 0:
             deadline = min(deadline, time.monotonic() + seconds)
-        attempts = [make_conninfo("", **params) for params in self._attempts(deadline)]
-        pgconn = connect(attempts, deadline)
+        found, failed = places.attempts(given, deadline)
+        pgconn = connect([make_conninfo("", **one) for one in found], failed, deadline)
         try:
             return Own(speaking_utf8(pgconn))
         except BaseException:
             pgconn.finish()
             raise
-
-    def _attempts(self, deadline: float) -> list[Params]:
-        """Return one set of parameters for each address of each host."""
-        hosts = _list(self._params.get("host") or os.environ.get("PGHOST"))
-        numeric = _list(self._params.get("hostaddr"))
-        ports = _list(self._params.get("port") or os.environ.get("PGPORT"))
-        count = max(len(hosts), len(numeric))
-        if count == 0:  # a service, or the default
-            return [self._params]
-        one_each = ports * count if len(ports) == 1 else ports
-        found: list[Params] = []
-        failed: OSError | None = None
-        for number in range(count):
-            own = {**self._params}
-            for name, values in (("host", hosts), ("hostaddr", numeric), ("port", one_each)):
-                if number < len(values) and values[number]:
-                    own[name] = values[number]
-                elif name in own:
-                    del own[name]
-            try:
-                found += _resolved(own, deadline)
-            except OSError as error:
-                failed = error
-        if failed is not None and not found:
-            raise failed
-        if self._params.get("load_balance_hosts") == "random":
-            shuffle(found)
-        return found
-
-
-def _list(text: str | None) -> list[str]:
-    return text.split(",") if text else []
-
-
-def _resolved(params: Params, deadline: float) -> list[Params]:
-    """Return the parameters with each address of their host, asked of the name server."""
-    host = params.get("host")
-    if not host or "hostaddr" in params or host.startswith(("/", "@")):
-        return [params]
-    try:
-        ip_address(host)
-    except ValueError:
-        return [{**params, "hostaddr": address} for address in addresses(host, deadline)]
-    return [params]
 
 
 class Pool:

@@ -13,11 +13,8 @@ Deadlines are of `time.monotonic`.
 from __future__ import annotations
 
 import selectors
-import socket
 import time
 from typing import TYPE_CHECKING
-
-from ._aside import within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,21 +119,33 @@ def _result(pgconn: PGconn, deadline: float) -> PGresult | None:
     return pgconn.get_result()
 
 
-def connect(attempts: Sequence[str], deadline: float) -> PGconn:
+def connect(attempts: Sequence[str], failed: Sequence[Exception], deadline: float) -> PGconn:
     """Return a connection to the first of these that lets us in; each has its share of the time.
+
+    Args:
+        attempts: What libpq takes, one for each address.
+        failed: What went wrong before with others; it is told when no attempt succeeds.
+        deadline: When to give up.
 
     Raises:
         TimeoutError: None of them answered in time.
-        psycopg.Error: The last one refused.
+        psycopg.Error: Each of them refused, or didn't answer.
     """
-    failed: Exception = TimeoutError("there was no time to connect")
+    from psycopg import OperationalError
+
+    errors = [*failed]
     for number, conninfo in enumerate(attempts):
         now = time.monotonic()
         try:
             return _connect(conninfo.encode(), now + (deadline - now) / (len(attempts) - number))
         except Exception as error:
-            failed = error
-    raise failed
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    text = "; ".join(dict.fromkeys(str(error).strip() for error in errors))
+    if all(isinstance(error, TimeoutError) for error in errors):
+        raise TimeoutError(text)
+    raise OperationalError(text)
 
 
 def _connect(conninfo: bytes, deadline: float) -> PGconn:
@@ -149,6 +158,10 @@ def _connect(conninfo: bytes, deadline: float) -> PGconn:
         while pgconn.status != pq.ConnStatus.BAD and status in waits:
             _ready(pgconn, _READ if status == pq.PollingStatus.READING else _WRITE, deadline)
             status = pgconn.connect_poll()
+    except TimeoutError:
+        place = f"{pgconn.host.decode(errors='replace')}, port {pgconn.port.decode()}"
+        pgconn.finish()
+        raise TimeoutError(f"{place}: the server did not answer in time") from None
     except BaseException:
         pgconn.finish()
         raise
@@ -157,21 +170,6 @@ def _connect(conninfo: bytes, deadline: float) -> PGconn:
     message = pgconn.error_message.decode(errors="replace")
     pgconn.finish()
     raise OperationalError(message)
-
-
-def addresses(host: str, deadline: float) -> list[str]:
-    """Return the addresses of a host, however long its name server thinks about them.
-
-    Raises:
-        TimeoutError: The name server didn't answer in time.
-        OSError: There is no such host.
-    """
-    found = within(
-        lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM),
-        deadline - time.monotonic(),
-        late=lambda _: None,
-    )
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def _ready(pgconn: PGconn, events: int, deadline: float) -> int:

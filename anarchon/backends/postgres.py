@@ -22,7 +22,7 @@ from ._postgres_wait import ask, ask_function
 from ._remote import RemoteBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import psycopg
     import psycopg_pool
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ._postgres_links import Source
 
 MINIMUM = 13
+_SHOWN = ("service", "host", "hostaddr", "port", "dbname")  # of an address, in messages
 _INSTALL = "python -m pip install 'anarchon[postgres]'"
 
 
@@ -78,9 +79,7 @@ class PostgresBackend(RemoteBackend[PostgresLink]):
             self._secrets = tuple(
                 str(params[name]) for name in ("password", "sslpassword") if params.get(name)
             )
-            self._where = " ".join(
-                f"{name}={params[name]}" for name in ("host", "port", "dbname") if params.get(name)
-            )
+            self._where = " ".join(f"{name}={params[name]}" for name in _SHOWN if params.get(name))
             return Address(params)
         _psycopg()
         self._where = f"{type(connection).__name__}"
@@ -94,7 +93,8 @@ class PostgresBackend(RemoteBackend[PostgresLink]):
         )
 
     def __repr__(self) -> str:
-        return f"<PostgresBackend {self._where} namespace={self.namespace!r}>"
+        where = f"{self._where} " if self._where else ""
+        return f"<PostgresBackend {where}namespace={self.namespace!r}>"
 
     # --- what the base asks for -------------------------------------------------
 
@@ -197,18 +197,24 @@ def _parsed(text: str) -> dict[str, Any]:
             "password may be in it): give postgresql://user:password@host:port/database, with "
             "special characters of the password written as %40 and so on."
         )
-    places = [str(params.get(name) or "") for name in ("host", "dbname")]
-    ports = str(params.get("port") or "").split(",")
-    is_url = text.lstrip().startswith(("postgres://", "postgresql://"))
-    if not all(port == "" or port.isdigit() for port in ports) or (
-        is_url and any("@" in place for place in places) and not places[0].startswith("@")
-    ):
+    if not _can_be_shown(params, is_url=text.lstrip().startswith(("postgres://", "postgresql://"))):
         raise ConfigurationError(
             "The connection's host, port or database can't be meant (they aren't shown, since a "
             "part of a password may be in them): write special characters of the password as "
             "%40 for @, %2F for / and so on."
         )
     return dict(params)
+
+
+def _can_be_shown(params: Mapping[str, Any], *, is_url: bool) -> bool:
+    """Whether no place of an address has what belongs to another part, a password perhaps."""
+    shown = {name: str(params.get(name) or "") for name in _SHOWN}
+    return (
+        all(port == "" or port.isdigit() for port in shown.pop("port").split(","))
+        and not any("://" in place or "=" in place for place in shown.values())
+        and (shown["host"].startswith("@") or "@" not in shown["host"])
+        and not (is_url and "@" in shown["dbname"])
+    )
 
 
 def _bytes(text: str | None) -> bytes | None:

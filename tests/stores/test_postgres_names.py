@@ -130,6 +130,10 @@ def shows(error: BaseException) -> bool:
         f"postgresql://u:x@{SECRET}25@h/d",
         f"postgresql://u@h:{SECRET}25/d",
         f"postgresql://u@h/d?password={SECRET}25&what=1",
+        f"dbname=postgresql://u:{SECRET}@h/d",
+        f"host=h dbname='password={SECRET}'",
+        f"host=postgresql://u:{SECRET}@h/d",
+        f"host=u:{SECRET}@h",
     ],
 )
 def test_an_address_that_can_not_be_read_is_not_shown(address):
@@ -153,6 +157,18 @@ def test_a_password_is_in_no_error_no_repr_and_no_log(form, caplog):
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert SECRET not in repr(backend) + caplog.text
     assert "127.0.0.1" in repr(backend)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("service=jobs", "service=jobs "),
+        ("hostaddr=192.0.2.1 port=1", "hostaddr=192.0.2.1 port=1 "),
+        ("", ""),
+    ],
+)
+def test_a_store_is_named_by_its_place(address, shown):
+    assert repr(PostgresBackend(address)) == f"<PostgresBackend {shown}namespace='anarchon'>"
 
 
 def test_a_wrong_password_is_told_without_it(shared_server):

@@ -195,3 +195,17 @@ def test_a_second_store_in_the_search_path_is_told(shared_server):
         backend.close()
         assert ("another store in public" in text) is is_told
     server.drop_database(name)
+
+
+# --- read-only ---
+
+
+def test_a_role_that_only_reads_is_told_what_to_change(shared_server):
+    server = shared_server("postgres-15")
+    name = server.create_database()
+    server.ask(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    for connection in (server.url(name), lambda: psycopg.connect(server.url(name))):
+        refused = pytest.raises(BackendUnavailable, match="RESET default_transaction_read_only")
+        with refused, opened(connection, "x"):
+            pass
+    server.drop_database(name)
