@@ -2,6 +2,8 @@
 
     python -m tests.mutate anarchon/_core.py [--tests tests/core ...] [--limit N] [--jobs N]
 
+Scripts and SQL are changed as well; a test may be a class: `tests/contract/test_redis.py::TestRedis82`.
+
 Every mutant gets a copy of the package in a temporary folder. The tests run there in one
 pytest, the quickest files first, until one fails or the time is up; a mutant that loops or
 eats memory runs into a limit of its process. Results are appended to
@@ -179,13 +181,16 @@ def test_paths(tests: list[str]) -> list[Path]:
     """Return every Python file under the given folders, and the given files."""
     found: set[Path] = set()
     for test in tests:
-        path = ROOT / test
+        path = ROOT / test.partition("::")[0]
         found.update(path.rglob("*.py") if path.is_dir() else [path])
     return sorted(found)
 
 
 def test_files(tests: list[str]) -> list[str]:
-    return [str(p.relative_to(ROOT)) for p in test_paths(tests) if p.name.startswith("test_")]
+    """Return the test files among the given files and folders, and what is named in a file."""
+    named = [test for test in tests if "::" in test]
+    paths = test_paths([test for test in tests if "::" not in test])
+    return named + [str(p.relative_to(ROOT)) for p in paths if p.name.startswith("test_")]
 
 
 def changed_lines(source: str, mutant: Mutant) -> tuple[str, str]:
