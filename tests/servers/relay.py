@@ -160,6 +160,8 @@ class Relay:
     def _serve(self, end: End, events: int) -> None:
         """Take what an end sent. What it can be sent is sent afterwards."""
         link = end.link
+        if link not in self.links:  # an order ended it, after the selector had seen this
+            return
         self._busy.add(link)
         if link.is_closed or not events & READ:
             return

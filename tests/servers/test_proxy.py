@@ -13,6 +13,7 @@ import pytest
 from tests.servers.processes import wait_until
 from tests.servers.proxy import Proxy
 from tests.servers.redis import RedisServer
+from tests.servers.relay import Mode
 from tests.servers.resp import Client, ReplyError
 
 LIMIT_SECONDS = 5.0
@@ -229,6 +230,33 @@ def test_reset_all(proxy, connect):
         with pytest.raises(ConnectionResetError):
             client.recv(1)
     assert proxy.counts[:2] == (3, 0)
+    assert echoed(connect()) == b"hello"
+
+
+def test_an_order_may_end_a_connection_that_has_an_event(proxy, connect):
+    """Both come in one look at the sockets, the order first."""
+    one, other = connect(), connect()
+    echoed(one)
+    echoed(other)
+    relay = proxy._relay
+
+    def order() -> None:
+        relay.reset_all()
+        relay._settle()
+
+    def take(link, to_server, data):
+        if data == b"now":
+            relay._orders.put(order)
+            relay._bell.send(b"!")
+            other.sendall(b"lost")
+        return data
+
+    relay.call(lambda: relay.switch(Mode(take)))
+    one.sendall(b"now")
+    for client in (one, other):
+        with pytest.raises(ConnectionResetError):
+            client.recv(3)
+    proxy.passing()
     assert echoed(connect()) == b"hello"
 
 
