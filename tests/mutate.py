@@ -2,7 +2,8 @@
 
     python -m tests.mutate anarchon/_core.py [--tests tests/core ...] [--limit N] [--jobs N]
 
-Scripts and SQL are changed as well; a test may be a class: `tests/contract/test_redis.py::TestRedis82`.
+Scripts and SQL are changed as well. A test may be a class, such as
+`tests/contract/test_redis.py::TestRedis82`.
 
 Every mutant gets a copy of the package in a temporary folder. The tests run there in one
 pytest, the quickest files first, until one fails or the time is up; a mutant that loops or
