@@ -16,6 +16,9 @@ from tests.processes.places import backend_at
 from tests.servers.postgres import Postgres
 from tests.servers.redis import RedisServer
 
+# Late claims would be counted with the next slot.
+pytestmark = pytest.mark.serial
+
 SCRIPTS = ("claim", "skip", "finish", "release", "renew", "look", "prepare")
 INSTANCES = 3
 HEARTBEAT = 0.5
