@@ -284,6 +284,7 @@ CREATE OR REPLACE FUNCTION %schema%.anarchon_trim_v1(
 DECLARE
     kept CONSTANT bigint := CASE WHEN of_skips THEN 20 ELSE 100 END;
     left_over bigint;
+    lines bigint;
     r record;
     slots bigint[] := '{}';
     manuals text[] := '{}';
@@ -296,11 +297,7 @@ BEGIN
         RETURN;
     END IF;
     FOR r IN
-        SELECT x.slot_ms, x.manual, x.since_ms, x.state, (
-            SELECT count(*) FROM %schema%.anarchon_attempt a
-            WHERE a.namespace = space AND a.job = name AND a.slot_ms = x.slot_ms
-                AND a.manual = x.manual
-        ) AS lines
+        SELECT x.slot_ms, x.manual, x.since_ms, x.state
         FROM %schema%.anarchon_run x
         WHERE x.namespace = space AND x.job = name AND x.slot_ms <= now_ms
             AND (x.state = 'closed' OR (
@@ -310,8 +307,12 @@ BEGIN
             AND (x.status IS NOT DISTINCT FROM 'skipped') = of_skips
         ORDER BY x.slot_ms, x.manual LIMIT 101
     LOOP
-        EXIT WHEN left_over - r.lines < 10 OR cardinality(slots) = 100
+        EXIT WHEN cardinality(slots) = 100
             OR NOT (left_over > kept OR now_ms - r.since_ms > 2592000000);
+        SELECT count(*) INTO lines FROM %schema%.anarchon_attempt a
+        WHERE a.namespace = space AND a.job = name AND a.slot_ms = r.slot_ms
+            AND a.manual = r.manual;
+        EXIT WHEN left_over - lines < 10;
         PERFORM FROM %schema%.anarchon_run x
         WHERE x.namespace = space AND x.job = name AND x.slot_ms = r.slot_ms
             AND x.manual = r.manual
@@ -319,7 +320,7 @@ BEGIN
         CONTINUE WHEN NOT found;
         slots := slots || r.slot_ms;
         manuals := manuals || r.manual;
-        left_over := left_over - r.lines;
+        left_over := left_over - lines;
         has_open := has_open OR r.state <> 'closed';
         IF r.manual = '' THEN
             top := r.slot_ms;

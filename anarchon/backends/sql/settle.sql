@@ -53,6 +53,14 @@ DECLARE
     error text;
     worn text[] := '{}';
     worn_skips text[] := '{}';
+    ended bigint[];  -- the numbers of those that end, with the places of their rows, and how
+    run_places tid[];
+    line_places tid[];
+    states text[];
+    died bigint[];
+    statuses text[];
+    details text[];
+    errors text[];
 BEGIN
     PERFORM %schema%.anarchon_lock_v1(
         space, ARRAY(SELECT DISTINCT t.item->>0 FROM jsonb_array_elements(items) AS t (item)),
@@ -71,7 +79,8 @@ BEGIN
     ) AS r;
     now_ms := %schema%.anarchon_now_v1();
     LOOP
-        again := '{}';
+        again := '{}'; ended := '{}'; run_places := '{}'; line_places := '{}';
+        states := '{}'; died := '{}'; statuses := '{}'; details := '{}'; errors := '{}';
         FOR v IN
             SELECT t.n, t.item, r.run, r.place IS NOT NULL AS is_known, j.floor_ms,
                 r.place AS run_place, a.place AS line_place, c.has_saved,
@@ -156,10 +165,14 @@ BEGIN
                         detail := coalesce(nullif(detail, ''), 'handed over');
                     END IF;
                 END IF;
-                PERFORM %schema%.anarchon_write_end_v1(
-                    v.run_place, v.line_place, token, v.item, run.deaths, new_state, status,
-                    detail, error, now_ms
-                );
+                ended := ended || v.n;
+                run_places := run_places || v.run_place;
+                line_places := line_places || v.line_place;
+                states := states || new_state;
+                died := died || run.deaths;
+                statuses := statuses || status;
+                details := details || detail;
+                errors := errors || error;
                 answers[v.n] := '["released"]';
                 IF new_state = 'closed' THEN
                     answers[v.n] := json_build_array('recorded', status, detail);
@@ -176,6 +189,30 @@ BEGIN
                 END IF;
             END CASE;
         END LOOP;
+        UPDATE %schema%.anarchon_run r
+        SET state = e.state, deaths = e.deaths, since_ms = now_ms,
+            end_ms = CASE e.state WHEN 'closed' THEN r.end_ms ELSE now_ms END,
+            status = CASE e.state WHEN 'closed' THEN e.status END,
+            detail = CASE e.state WHEN 'closed' THEN e.detail END,
+            decided_by = CASE e.state WHEN 'closed' THEN token ELSE r.decided_by END
+        FROM unnest(run_places, states, died, statuses, details)
+            AS e (place, state, deaths, status, detail)
+        WHERE r.ctid = e.place;
+        UPDATE %schema%.anarchon_attempt a
+        SET status = e.status, detail = e.detail, error = coalesce(e.error, a.error),
+            traceback = coalesce(e.item->>10, a.traceback),
+            started_ms = coalesce(e.began_ms, a.started_ms),
+            finished_ms = coalesce(e.began_ms + (e.item->>7)::bigint, now_ms),
+            duration_ms = CASE WHEN e.began_ms IS NULL THEN a.duration_ms
+                ELSE (e.item->>7)::bigint END
+        FROM (
+            SELECT u.place, u.status, u.detail, u.error, i.item,
+                nullif((i.item->>6)::bigint, 0) AS began_ms
+            FROM unnest(ended, line_places, statuses, details, errors)
+                AS u (n, place, status, detail, error)
+            CROSS JOIN LATERAL (SELECT items->(u.n::integer - 1) AS item) AS i
+        ) AS e
+        WHERE a.ctid = e.place;
         EXIT WHEN again = '{}';
         todo := again;
     END LOOP;
@@ -183,35 +220,6 @@ BEGIN
         PERFORM %schema%.anarchon_trim_all_v1(space, worn, worn_skips, now_ms);
     END IF;
     RETURN json_build_array(now_ms, array_to_json(answers));
-END
-$body$;
-
--- Write how an attempt ends, to its run and its line, whose rows are at these places.
-CREATE OR REPLACE FUNCTION %schema%.anarchon_write_end_v1(
-    run_place tid, line_place tid, token text, item jsonb, new_deaths bigint, new_state text,
-    new_status text, new_detail text, new_error text, now_ms bigint
-) RETURNS void LANGUAGE plpgsql AS $body$
-DECLARE
-    began_ms CONSTANT bigint := nullif((item->>6)::bigint, 0);
-    took_ms CONSTANT bigint := item->>7;
-BEGIN
-    IF new_state = 'closed' THEN
-        UPDATE %schema%.anarchon_run r
-        SET state = 'closed', deaths = new_deaths, since_ms = now_ms, status = new_status,
-            detail = new_detail, decided_by = token
-        WHERE r.ctid = run_place;
-    ELSE
-        UPDATE %schema%.anarchon_run r
-        SET state = 'waiting', deaths = new_deaths, since_ms = now_ms, end_ms = now_ms
-        WHERE r.ctid = run_place;
-    END IF;
-    UPDATE %schema%.anarchon_attempt a
-    SET status = new_status, detail = new_detail, error = coalesce(new_error, a.error),
-        traceback = coalesce(item->>10, a.traceback),
-        started_ms = coalesce(began_ms, a.started_ms),
-        finished_ms = coalesce(began_ms + took_ms, now_ms),
-        duration_ms = CASE WHEN began_ms IS NULL THEN a.duration_ms ELSE took_ms END
-    WHERE a.ctid = line_place;
 END
 $body$;
 
