@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS %schema%.anarchon_namespace (
     paused_until_ms bigint NOT NULL
 );
 
--- A row for each job is what its claims queue at; see functions.sql.
+-- A row for each job is what its claims queue at; see common.sql.
 CREATE TABLE IF NOT EXISTS %schema%.anarchon_job (
     namespace text COLLATE "C" NOT NULL,
     job text COLLATE "C" NOT NULL,
