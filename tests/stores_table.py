@@ -21,6 +21,7 @@ CLASSES = {
     "TestRedis62": "redis-6.2",
     "TestRedis70": "redis-7.0",
     "TestRedis82": "redis-8.2",
+    "TestRedisByHand": "redis-8.2",
     "TestValkey8": "valkey-8",
     "TestCluster": "redis-cluster",
 }

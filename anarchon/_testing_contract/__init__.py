@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from .claims import Fences, FirstClaims, Skips
 from .ends import Finishes, ManualRuns, Misses, Pauses
+from .exact import Exact
 from .history import Histories, Trims
 from .leases import Cancels, Releases, Renewals, Saves
 from .looks import Looks
@@ -43,5 +44,6 @@ class LeaseBackendContract(
     Releases,
     Saves,
     Cancels,
+    Exact,
 ):
     """What a backend with leases must do."""

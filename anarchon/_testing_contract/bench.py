@@ -283,6 +283,9 @@ class Contract:
     """Whether `make_clock` returns a clock that can be stepped, and moved by days or by an
     exact millisecond; None: as above."""
 
+    clock_stands_still: bool | None = None
+    """Whether that clock moves only when a test says so; None: it isn't taken to."""
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Leave out the tests that need another clock."""
         super().__init_subclass__(**arguments)

@@ -12,6 +12,7 @@ class OnAClockMovedByHand:
 
     lease_clock = "steady"
     clock_can_be_set = True
+    clock_stands_still = True
 
 
 class TestMemory(OnAClockMovedByHand, LeaseBackendContract):
@@ -24,6 +25,7 @@ class TestMemoryWithAClockThatSteps(LeaseBackendContract):
 
     lease_clock = "may step"
     clock_can_be_set = True
+    clock_stands_still = True
 
     def make_backend(self, folder):
         backend = MemoryBackend()

@@ -24,6 +24,7 @@ class TestPostgresByHand(LeaseBackendContract):
 
     lease_clock = "may step"
     clock_can_be_set = True
+    clock_stands_still = True
 
     @pytest.fixture(autouse=True)
     def _clock(self, database):

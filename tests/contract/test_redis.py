@@ -29,6 +29,7 @@ class OnServer(LeaseBackendContract):
 
     lease_clock = "may step"
     clock_can_be_set = False
+    clock_stands_still = False
     lease_ms = 1000
     variant = ""
 
@@ -104,6 +105,7 @@ class OnMovedClock(LeaseBackendContract):
 
     lease_clock = "may step"
     clock_can_be_set = True
+    clock_stands_still = False
     variant = ""
 
     @pytest.fixture(autouse=True)
