@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
     Say: TypeAlias = "Callable[[Line], object]"
 
+# Found once, while this module is loaded. `getLogger` takes the lock of all of logging, and
+# Ctrl-C right after that would leave it taken for ever: no other thread could log any more.
+LOGGER = logging.getLogger("anarchon")
+
 _LONGEST_ERROR = 500
 
 
@@ -64,7 +68,7 @@ def write(line: Line, logger: logging.Logger | None = None) -> None:
     """
     try:
         with OneProcess():
-            (logger or logging.getLogger("anarchon")).log(line.level, line.text)
+            (logger or LOGGER).log(line.level, line.text)
     except KeyboardInterrupt:
         if threading.current_thread() is threading.main_thread():
             raise

@@ -49,9 +49,9 @@ class Options(NamedTuple):
     @property
     def logger(self) -> logging.Logger:
         """The logger that gets the lines."""
-        import logging
+        from ._log_lines import LOGGER
 
-        return self.log if isinstance(self.log, logging.Logger) else logging.getLogger("anarchon")
+        return LOGGER if isinstance(self.log, bool) else self.log
 
     @property
     def limits(self) -> Limits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -174,3 +175,19 @@ def test_real_signals_during_a_start_leave_nothing_behind(quick):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_start_asks_logging_for_nothing_on_its_own_thread(quick, monkeypatch):
+    """`getLogger` takes the lock of all of logging, and Ctrl-C right after that leaves it taken."""
+    asked = []
+    found = logging.Manager.getLogger
+
+    def noted(manager, name):
+        asked.append(threading.current_thread())
+        return found(manager, name)
+
+    works(quick)  # so that everything is loaded
+    monkeypatch.setattr(logging.Manager, "getLogger", noted)
+    quick.start()
+    quick.stop()
+    assert threading.current_thread() not in asked
