@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._durations import shown
 from .._texts import message_of
 from .._values import Finding
-from ..errors import BackendUnavailable, ConfigurationError
+from ..errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,23 +138,6 @@ INSPECT = b"""
                 AND n.nspname = ANY (current_schemas(false)) AND n.nspname <> current_schema())
     )::text, 'UTF8')
 """
-
-
-def check_silence(silence: object) -> frozenset[str]:
-    """Return the names of findings that nobody wants to hear of.
-
-    Raises:
-        ConfigurationError: There is no such finding.
-    """
-    names: frozenset[str] | None = None
-    if not isinstance(silence, str):
-        with suppress(TypeError):
-            names = frozenset(cast("Iterable[str]", silence))
-    if names is None or not names <= frozenset(FINDINGS):
-        raise ConfigurationError(
-            f"silence={shown(silence)} is no list of findings; there are: {', '.join(FINDINGS)}."
-        )
-    return names
 
 
 def findings(found: Found, offset_ms: float, silence: frozenset[str]) -> tuple[Finding, ...]:

@@ -15,7 +15,6 @@ from ._redis_doors import Door, driver
 from ._redis_ways import Sentinels, Straight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from urllib.parse import SplitResult
 
     from ._redis_ways import Way
@@ -179,18 +178,3 @@ def replicas_of(durability: object) -> int:
         f'durability={shown(durability)} is unknown: give None, or "wait:1" to wait until one '
         "replica has a claim before its run starts."
     )
-
-
-def silent(silence: Iterable[str]) -> frozenset[str]:
-    """Return the names of findings that nobody wants to hear of.
-
-    Raises:
-        ConfigurationError: There is no such finding.
-    """
-    names = None if isinstance(silence, str) else list(silence)
-    if names is None or not all(name in FINDINGS for name in names):
-        raise ConfigurationError(
-            f"silence={shown(silence)} names a finding that doesn't exist: give a tuple with "
-            f"some of {', '.join(FINDINGS)}."
-        )
-    return frozenset(names)

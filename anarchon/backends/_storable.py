@@ -7,7 +7,8 @@ slots.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
 
 from .._durations import shown
 from .._texts import clean
@@ -41,6 +42,24 @@ def checked_namespace(namespace: object) -> str:
         f"The namespace {shown(namespace)} is no name: give 1 to {LONGEST_NAMESPACE} printable "
         "characters without blanks around them, such as the service's name."
     )
+
+
+def checked_silence(silence: object, known: Iterable[str]) -> frozenset[str]:
+    """Return the names of findings that nobody wants to hear of.
+
+    Raises:
+        ConfigurationError: One of them is none of the `known` ones, or it is no list of names.
+    """
+    findings, names = frozenset(known), None
+    if not isinstance(silence, str):
+        with suppress(TypeError):
+            names = frozenset(cast("Iterable[str]", silence))
+    if names is None or not names <= findings:
+        raise ConfigurationError(
+            f"silence={shown(silence)} is no list of findings: give a tuple with the names of "
+            f"some; there are: {', '.join(sorted(findings))}."
+        )
+    return names
 
 
 def check_manual(results: Iterable[Result]) -> None:

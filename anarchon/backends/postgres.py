@@ -20,6 +20,7 @@ from . import _postgres_words as words
 from ._postgres_links import Address, Function, Pool, PostgresLink
 from ._postgres_wait import ask, ask_function
 from ._remote import RemoteBackend
+from ._storable import checked_silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -67,7 +68,7 @@ class PostgresBackend(RemoteBackend[PostgresLink]):
     ) -> None:
         super().__init__(namespace)
         schemas.check_schema(schema)
-        self._silence = advice.check_silence(silence)
+        self._silence = checked_silence(silence, advice.FINDINGS)
         self._schema = schema
         self._current: str | None = None
         self._secrets: tuple[str, ...] = ()

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 from .._values import ServerInfo
 from ..errors import BackendUnavailable
 from . import _redis_findings as server
-from ._redis_arguments import replicas_of, silent, way_to
+from ._redis_arguments import FINDINGS, replicas_of, way_to
 from ._redis_doors import driver
 from ._redis_errors import explained
 from ._redis_link import RedisLink
 from ._redis_scripts import given_back, prefix_of, reply_of, script_for, script_of, scripts
 from ._redis_talk import ReplyError, seconds_left
 from ._remote import RemoteBackend
-from ._storable import position_in
+from ._storable import checked_silence, position_in
 from ._wire import Call
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class RedisBackend(RemoteBackend[RedisLink]):
         super().__init__(namespace)
         self._way, self._name = way_to(redis)
         self._replicas = replicas_of(durability)
-        self._silence = silent(silence)
+        self._silence = checked_silence(silence, FINDINGS)
 
     def __repr__(self) -> str:
         return f"<RedisBackend {self._name} namespace={self.namespace!r}>"
