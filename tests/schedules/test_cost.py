@@ -24,7 +24,7 @@ from tests.schedules.sweep import Sweep, define
 from tests.schedules.vectors import RIGHT, VECTORS, following, ms
 
 ROOT = Path(__file__).resolve().parents[2]
-FUZZ = 2000
+FUZZ = 5000
 
 
 @pytest.fixture
