@@ -50,3 +50,12 @@ def test_a_backup_after_a_flush_claims_the_latest_slot_as_never_tried():
     story.claimed(missing())
     (wish,) = story.until(Claim).wishes
     assert (wish.key, wish.wants) == (key("sync", 0), 1)
+
+
+def test_whoever_has_the_slot_by_then_is_asked_about_once():
+    story, run = flushed()
+    story.obeys(run)
+    story.until(Claim)
+    story.claimed(held())
+    story.renewing_until_t(60)
+    assert len(story.all(Claim)) == 2
