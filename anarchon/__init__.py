@@ -10,6 +10,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._durations import Duration
+    from ._explanations import Explanation
     from ._runs import Run
     from .backends.memory import MemoryBackend
     from .backends.postgres import PostgresBackend
@@ -47,6 +48,7 @@ __all__ = [
     "Cron",
     "Duration",
     "Every",
+    "Explanation",
     "Health",
     "Job",
     "JobNotFound",
@@ -75,6 +77,7 @@ __all__ = [
 _HOMES = {
     "_durations": ("Duration",),
     "_runs": ("Run",),
+    "_explanations": ("Explanation",),
     "backends.memory": ("MemoryBackend",),
     "backends.redis": ("RedisBackend",),
     "backends.postgres": ("PostgresBackend",),

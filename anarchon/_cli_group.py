@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from . import __version__, cli
+from ._cli_doctor import doctor
+from ._cli_jobs import cancel, explain, history, jobs, pause, resume, run_now
+from ._cli_live import be_instance, export, tail
 from ._cli_next import next_slots
 from ._cli_schema import schema
 
@@ -44,8 +47,10 @@ def commands() -> None:
     """Hold the commands."""
 
 
-commands.add_command(next_slots)
-commands.add_command(schema)
+for one in (be_instance, jobs, next_slots, history, explain, run_now, pause, resume, cancel):
+    commands.add_command(one)
+for one in (tail, export, doctor, schema):
+    commands.add_command(one)
 
 
 @commands.command(

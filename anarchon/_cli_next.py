@@ -12,17 +12,20 @@ import click
 
 from ._cli_read import joined, read_moment, read_schedule
 from ._cli_slots import Calendar, wall_time
+from ._cli_source import APP, Refused, with_source
 from ._cli_tables import Sheet
-from ._durations import duration_text
-from ._texts import counted
+from ._durations import duration_text, shown
+from ._named import NamedTuple
+from ._texts import clean, counted, said
 from ._tzdata import tzdata_version
 from ._values import instant
-from .errors import ConfigurationError
+from .errors import AnarchonError, ConfigurationError, JobNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ._cli_slots import Slot
+    from ._cli_source import Source
     from ._schedules_wall import Shift
 
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -31,22 +34,12 @@ _MOST_CHANGES = 2  # more of them in a row are counted
 _MOST_TEXT = 10_000  # characters of stdin; no schedule is that long
 
 
-class Refused(click.ClickException):
-    """What was asked for can't be done; the message says why."""
-
-    exit_code = 2
-
-    def show(self, file: Any = None) -> None:
-        """Write one line to stderr."""
-        click.echo(f"anarchon next: {self.message}", file=file, err=True)
-
-
-@click.command("next", short_help="show the next slots of a schedule")
+@click.command("next", short_help="show the next slots of a schedule, or of a job")
 @click.argument("schedule", nargs=-1, required=True)
 @click.option(
     *("--timezone", "--tz"),
     metavar="ZONE",
-    help="The zone, such as Europe/Athens (default: UTC).",
+    help="The zone, such as Europe/Athens (default: UTC, or the job's).",
 )
 @click.option(
     *("-n", "--count"),
@@ -63,7 +56,9 @@ class Refused(click.ClickException):
 )
 @click.option("--latest", is_flag=True, help="Also show the latest slot up to that time.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_source
 def next_slots(
+    source: Source,
     *,
     schedule: tuple[str, ...],
     timezone: str | None,
@@ -76,21 +71,65 @@ def next_slots(
 
     SCHEDULE is a cron expression in quotes ("0 8 * * 1-5"), an interval (90m), the ISO time
     of a one-off (2026-12-01T09:00), or RFC 5545 text with a DTSTART. "-" reads it from stdin.
+
+    With --app it is the name of a job. With ANARCHON_APP it may be either.
     """
     try:
-        text = _from_stdin() if schedule == ("-",) else joined(schedule)
-        calendar = Calendar(read_schedule(text, timezone), timezone, text)
-    except ConfigurationError as error:
+        asked = _asked(source, schedule, timezone)
+    except AnarchonError as error:
         raise Refused(_in_options(error)) from error
-    moment = datetime.now(UTC) if after is None else _moment(after, timezone)
-    found = Found(calendar, text, moment, count, with_latest=latest)
+    moment = datetime.now(UTC) if after is None else _moment(after, asked.calendar.timezone)
+    try:
+        found = Found(asked, moment, count, with_latest=latest)
+    except Exception as error:
+        if asked.job is None:
+            raise
+        # Somebody's own schedule, which may do anything.
+        text = f"job {asked.job!r}: its schedule can't be computed: {clean(said(error))}"
+        raise Refused(" ".join(text.split())) from error
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
         found.show()
 
 
-def _in_options(error: ConfigurationError) -> str:
+class Asked(NamedTuple):
+    """Whose slots are asked for: of a schedule in a text, or of a job."""
+
+    calendar: Calendar
+    text: str
+    job: str | None = None
+
+
+def _asked(source: Source, words: Sequence[str], timezone: str | None) -> Asked:
+    if source.is_typed and source.names_app:
+        return _of_job(source, " ".join(words), timezone)
+    text = _from_stdin() if words == ("-",) else ""
+    try:
+        text = text or joined(words)
+        return Asked(Calendar(read_schedule(text, timezone), timezone, text), text)
+    except ConfigurationError as error:
+        name = " ".join(words)
+        if source.names_app:
+            try:
+                return _of_job(source, name, timezone)
+            except JobNotFound as unknown:
+                raise JobNotFound(f"{unknown}; and it is no schedule: {error}") from error
+        if name.isidentifier():
+            raise ConfigurationError(
+                f"{error}; if it is a job, give --app module:scheduler (or set {APP})"
+            ) from error
+        raise
+
+
+def _of_job(source: Source, name: str, timezone: str | None) -> Asked:
+    scheduler = source.app()
+    scheduler.next_slots(name, 1)  # raises what there is to say of the name, or of its schedule
+    job = scheduler._registry.get(name)  # noqa: SLF001 - of this package
+    return Asked(Calendar(job.schedule, None, shown_in=timezone), shown(job.schedule), name)
+
+
+def _in_options(error: AnarchonError) -> str:
     """Return a message with the option where it names the argument of a call."""
     return re.sub(r"\btimezone=(?!\w)", "--timezone", str(error))
 
@@ -117,11 +156,9 @@ def _from_stdin() -> str:
 class Found:
     """What was asked for, computed, in two forms."""
 
-    def __init__(
-        self, calendar: Calendar, text: str, after: datetime, count: int, *, with_latest: bool
-    ) -> None:
+    def __init__(self, asked: Asked, after: datetime, count: int, *, with_latest: bool) -> None:
+        calendar, self._text, self._job = asked
         self._calendar = calendar
-        self._text = text
         self._after = after
         self._with_latest = with_latest
         self._latest = calendar.latest(after) if with_latest else None
@@ -139,6 +176,7 @@ class Found:
         calendar = self._calendar
         latest = {"latest": self._latest and self._slot_dict(self._latest)}
         return {
+            **({"job": self._job} if self._job else {}),
             "schedule": self._text,
             "description": self._description(),
             "timezone": calendar.timezone,
@@ -179,7 +217,8 @@ class Found:
     def show(self) -> None:
         """Write a table to stdout."""
         sheet = Sheet(sys.stdout)
-        sheet.heading(self._description() or self._text)
+        name = f"{self._job}: " if self._job else ""
+        sheet.heading(f"{name}{self._description() or self._text}")
         zone = f"zone {self._calendar.timezone}, tzdata {tzdata_version()}"
         sheet.line(f"{zone}, after {_utc(self._after, 'seconds')}")
         sheet.line("")
@@ -192,8 +231,9 @@ class Found:
             sheet.line("No more slots." if self._slots else "No slots after that.")
 
     def _description(self) -> str | None:
+        describe: Callable[[], str] | None = getattr(self._calendar.schedule, "describe", None)
         try:
-            return self._calendar.schedule.describe()
+            return None if describe is None else describe()
         except ImportError:  # click alone is here, from another package; slots are what counts
             return None
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import click
 
+from ._cli_source import BACKEND
+from ._store_urls import is_postgres
 from .errors import ConfigurationError
-
-_PREFIXES = ("postgres://", "postgresql://")
-
-
-def _is_postgres(backend: str) -> bool:
-    return backend.startswith(_PREFIXES) or ("=" in backend and "://" not in backend)
 
 
 @click.command("schema", short_help="print what a store in PostgreSQL needs, as SQL")
@@ -18,6 +14,8 @@ def _is_postgres(backend: str) -> bool:
     "--backend",
     required=True,
     metavar="URL",
+    envvar=BACKEND,
+    show_envvar=True,
     help="The store, as its backend gets it; nothing is connected.",
 )
 @click.option(
@@ -34,7 +32,7 @@ def schema(backend: str, name: str) -> None:
     For databases where the service itself may not create anything: give the output to psql as
     a role that may, and then grant the service the rights that are listed at its end.
     """
-    if not _is_postgres(backend):
+    if not is_postgres(backend):
         raise click.BadParameter(
             "only a store in PostgreSQL has a schema; give postgresql://…",
             param_hint="'--backend'",

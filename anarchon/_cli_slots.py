@@ -15,8 +15,8 @@ from .schedules import Cron, Once, RRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ._cli_read import Checkable
     from ._schedules_wall import Shift, Walk
+    from .schedules import Schedule
 
 Mark: TypeAlias = Literal["gap", "first-pass", "second-pass"]
 
@@ -42,17 +42,26 @@ class Calendar:
         schedule: The schedule.
         timezone: The key of the zone to show an interval or a one-off in; by default UTC.
         text: What the schedule was read from; it tells what time a one-off named.
+        shown_in: The key of another zone than its own to show it in.
 
     Raises:
         ConfigurationError: No zone of that name was found.
     """
 
-    def __init__(self, schedule: Checkable, timezone: str | None, text: str = "") -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        timezone: str | None,
+        text: str = "",
+        *,
+        shown_in: str | None = None,
+    ) -> None:
         self.schedule = schedule
-        own = schedule.timezone if isinstance(schedule, Cron | RRule) else None
-        self.timezone = own or timezone or "UTC"
+        own: str | None = getattr(schedule, "timezone", None)
+        self.timezone = shown_in or own or timezone or "UTC"
         self._zone = load_zone(self.timezone)
-        self._fixed = _fixed_walk(schedule, text)
+        # Gaps of another zone's clock leave nothing out.
+        self._fixed = _fixed_walk(schedule, text) if shown_in in (None, own) else None
 
     def after(self, t: datetime, count: int) -> list[Slot]:
         """Return the next slots; fewer if the schedule ends."""
@@ -120,7 +129,7 @@ class _OneWall:
         return self._wall if self._wall < wall else None
 
 
-def _fixed_walk(schedule: Checkable, text: str) -> Walk | None:
+def _fixed_walk(schedule: Schedule, text: str) -> Walk | None:
     """Return the wall times that a schedule names, if those in a gap are made up for."""
     if isinstance(schedule, Cron):
         from ._schedules_cron import parse

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._messages import (
         Settings,
     )
-    from .context import Signal
+    from ._signal import Signal
 
 T = TypeVar("T")
 

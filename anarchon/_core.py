@@ -44,9 +44,11 @@ from ._core_stop import Stopping
 from ._messages import (
     Answered,
     Claim,
+    Completing,
     Ended,
     Failed,
     Finish,
+    Granted,
     Look,
     RecordManual,
     Release,
@@ -96,6 +98,9 @@ class Core:
         self._out: list[Action] = []
         self._specs: dict[str, JobSpec] = {}
         self._held = HeldRuns(settings)
+        # Says whether a transaction of the handler's may decide how an attempt ends, from now
+        # on. It may also be called after `stopped`, on whatever thread: nothing moves then.
+        self.complete = self._held.complete
         self._attempts = Attempts(settings, self._held, self._out)
         self._race = Race(settings, rng, self._held, self._out)
         self._calls = Calls(settings, self._held, self._attempts, self._race, rng, self._out)
@@ -172,6 +177,7 @@ class Core:
         if self.stopped:
             return None
         times = [*self._held.wakeups(), *self._stopping.wakeups(), *self._calls.wakeups(now)]
+        times.append(self._attempts.put_off.until)
         soonest = min((at for at in times if at > now.mono), default=inf)
         return None if soonest == inf else soonest
 
@@ -187,6 +193,8 @@ class Core:
                 self._calls.failed(call, error, now)
             case Ended():
                 self._attempts.ended(message, now)
+            case Completing(lease=lease, reply=reply):
+                self._out.append(Granted(reply, self.complete(lease)))
             case RunNow(key=key):
                 spec = self._specs.get(key.job)
                 self._attempts.run_now(message, spec, now, stopping=self.stopping)
@@ -204,7 +212,7 @@ class Core:
                 self._attempts.renewed(call, renewed, how, now)
             case Look(), Looked() as looked:
                 self._race.watches.looked(looked, how.sent, how.received)
-                self._race.answers.seen(looked.wrong, how)
+                self._race.answers.looked(call.jobs, looked, how)
             case Claim(), Claims() as claims:
                 self._claimed(call, claims, how, now)
             case Skip(), Claims() as claims:
@@ -213,7 +221,7 @@ class Core:
                 self._calls.listed(call.jobs)
                 self._race.answers.seen(looked.wrong, how)
             case ((Finish() | Release()), Settled() as settled):
-                self._attempts.settled(settled)
+                self._attempts.settled(settled, now)
             case RecordManual(), Settled() as settled:
                 self._attempts.recorded_manual(settled)
             case _:

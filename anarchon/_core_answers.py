@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ._core_attempts import EVENTS
 from ._core_backoff import Fleet
+from ._core_missed import first_covered
 from ._messages import (
     Emit,
     Note,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         Answer,
         Claims,
         Lease,
+        Looked,
         Wish,
     )
 
@@ -81,12 +83,14 @@ class Answers:
     def claimed(self, claim: Claim, claims: Claims, how: Answered, now: Now) -> list[HeldRun]:
         """Take in the answers to a claim; return the attempts that were won."""
         won: list[HeldRun] = []
+        # Then it is the next round's turn to take over what was left, not the next look's.
+        spent = 0 < claim.wins <= sum(isinstance(answer, Won) for answer in claims.answers)
         for wish, answer in zip(claim.wishes, claims.answers, strict=True):
             self._unblock(wish.key)
             if isinstance(answer, Won):
                 won.append(self._won(wish, answer, claims.store_ms, how))
-            else:
-                self._refused(wish, answer, how, now)
+            elif (watch := self._refused(wish, answer, how, now)) is not None and not spent:
+                watch.refuse()
             self.specs.pop(wish.key, None)
         self._learn(claims, how)
         self._forget_closed(claim, claims, how.sent)
@@ -99,11 +103,13 @@ class Answers:
                 wait = min(answer.wait_ms / 1000, LONGEST_WAIT)
                 self._slots.missed.put_off(wish.key, how.received + wait)
                 continue
-            missed = self._slots.missed.settled(wish.key)
+            missed, end_ms = self._slots.missed.settled(wish.key), wish.key.slot_ms
             match answer:
                 case Closed(run=run) if run is not None and run.status == "missed":
                     self._tell_once(run)
                     continue
+                case Closed(status="missed", detail=detail):
+                    end_ms = first_covered(end_ms, detail)
                 case Held(run=other):
                     self.fleet.note(other.owner, how.received)
                     self._see(other, how)
@@ -112,13 +118,26 @@ class Answers:
                 case _:
                     pass
             if missed is not None:
-                self._slots.not_missed(missed, now)
+                self._slots.not_missed(missed, end_ms, now)
         self._learn(claims, how)
 
     def seen(self, runs: Iterable[OpenRun], how: Answered) -> None:
         """Take in what a look, or a list of unfinished runs, shows."""
         for run in runs:
             self._see(run, how)
+
+    def looked(self, jobs: Iterable[str], looked: Looked, how: Answered) -> None:
+        """Take in a look; a dead run that blocked a slot may have come back to life.
+
+        It is renewed again, or was handed over: that is for the store to judge the slot by.
+        """
+        ended = {run.key for run in looked.wrong if run.state == "running" and run.left_ms <= 0}
+        for name in jobs:
+            job = self._slots.jobs.get(name)
+            blocked = job.pending.blocked_by if job and job.pending else None
+            if blocked and blocked not in ended and self._watches.knows(blocked, how.sent):
+                self._unblock(blocked)
+        self.seen(looked.wrong, how)
 
     def handed_over(self, leases: Iterable[Lease], mono: float) -> None:
         """Back up what was given up here as well; others may have it until the next look."""
@@ -161,20 +180,23 @@ class Answers:
         held.start_at = how.received + wait
         return held
 
-    def _refused(self, wish: Wish, answer: Answer, how: Answered, now: Now) -> None:
-        """Somebody else has the run, or it is decided, or it has to wait."""
+    def _refused(self, wish: Wish, answer: Answer, how: Answered, now: Now) -> Watch | None:
+        """Somebody else has the run, or it is decided, or it has to wait.
+
+        Returns the watch of a run that is as the wish says, and was not given all the same.
+        """
         match answer:
             case Held(run=run):
                 self.fleet.note(run.owner, how.received)
                 watch = self._see(run, how)
-                if watch is not None and (watch.wants, watch.beat) == (wish.wants, wish.beat):
-                    watch.refuse()
                 self._taken(wish)
+                if watch is not None and (watch.wants, watch.beat) == (wish.wants, wish.beat):
+                    return watch
             case Waiting(attempt=attempt):
                 watch = self._see(OpenRun(wish.key, "waiting", attempt), how)
-                if watch is not None and watch.wants == wish.wants:
-                    watch.refuse()
                 self._taken(wish)
+                if watch is not None and watch.wants == wish.wants:
+                    return watch
             case Closed(run=run, by=by):
                 self.fleet.note(by, how.received)
                 self._watches.forget(wish.key)
@@ -190,6 +212,7 @@ class Answers:
                     self._slots.catch_up(job, now)
             case _:
                 self._put_off(wish, answer, how, now)
+        return None
 
     def _put_off(self, wish: Wish, answer: Answer, how: Answered, now: Now) -> None:
         """The slot stays pending; if its next one fell due meanwhile, it was missed."""
@@ -238,7 +261,7 @@ class Answers:
         held = self._held.of(run.key)
         if held is not None and (run.mine or run.attempt <= held.lease.attempt):
             return None  # ours, or from before it became ours
-        return self._watches.see(run, how.received, agrees=how.agrees)
+        return self._watches.see(run, how.received, agrees=how.agrees, store_ms=how.answer.store_ms)
 
     def _forget_closed(self, claim: Claim, claims: Claims, sent: float) -> None:
         """A reply names a job's other open runs: what it doesn't name has ended."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from ._core_held import STUCK_AFTER, Held
+from ._core_put_off import PutOff
 from ._messages import (
     Abort,
     Emit,
@@ -22,6 +23,7 @@ from ._states import (
     NOT_HANDED_OVER,
     NOT_RECORDED,
     TIMED_OUT,
+    UNCOMMITTED,
     UNSTARTED,
     Ending,
     ending,
@@ -32,6 +34,7 @@ from ._values import (
     Recorded,
     Released,
     Result,
+    Undecided,
     instant,
 )
 
@@ -53,7 +56,6 @@ if TYPE_CHECKING:
         RunEvent,
         RunKey,
         Settled,
-        Settlement,
         Status,
     )
 
@@ -78,6 +80,7 @@ class Attempts:
         self.finishes: dict[Lease, Result] = {}
         self.releases: dict[Lease, Result] = {}
         self.manuals: dict[Lease, Result] = {}  # manual runs to write down as running
+        self.put_off = PutOff(settings.heartbeat)
         self.bereft: set[str] = set()  # jobs of which somebody else has a run of ours
         self.handed_over: list[Lease] = []  # given up here, and open to everybody
         self._untold: dict[Lease, Held] = {}  # manual runs with a result not yet recorded
@@ -86,6 +89,7 @@ class Attempts:
 
     def expire(self, now: Now) -> None:
         """Act on every deadline that has passed; the lease's comes first."""
+        self.put_off.bring_back(now)
         for held in self._held:
             if not held.fenced and now.mono >= held.deadline and not held.over:
                 self._fence(held, now)
@@ -182,15 +186,17 @@ class Attempts:
 
     def renewed(self, call: Renew, renewed: Renewed, how: Answered, now: Now) -> None:
         """Move the deadlines; abort what was lost or is to be cancelled."""
-        lost = set(renewed.lost)
+        lost, done = set(renewed.lost), set(renewed.done)
         for lease in call.leases:
             held = self._held.get(lease)
             if held is None:
                 continue
-            if lease not in lost:
+            if lease in done:
+                held.hold_for_good()
+            elif lease not in lost:
                 held.extend(how.sent, self._settings.lease, self._settings.margin)
-            elif held.record == "open" and not held.manual:
-                self._lose(held, now)
+            else:
+                self.lose(lease, now)
         for lease in renewed.cancelled:
             held = self._held.get(lease)
             if held is not None and held.handler == "pending":
@@ -198,9 +204,25 @@ class Attempts:
             elif held is not None:
                 self._abort(held, "cancel", now)
 
-    def settled(self, settled: Settled) -> None:
+    def lose(self, lease: Lease, now: Now) -> None:
+        """Somebody else has the run: record nothing, become a backup."""
+        held = self._held.get(lease)
+        if held is None or held.record != "open" or held.manual:
+            return
+        held.note("lose")
+        self.bereft.add(held.key.job)
+        if held.handler == "pending":
+            held.handle("drop")
+            self._out.append(Emit("lost", held.run(self._here, "lost", NO_LONGER_HELD)))
+        self._abort(held, "lost", now)
+        self._held.drop_if_over(held)
+
+    def settled(self, settled: Settled, now: Now) -> None:
         """The store has answered for these results."""
         for answer in settled.answers:
+            if isinstance(answer, Undecided):
+                self.put_off.take(answer.lease, self.finishes, self.releases, now=now)
+                continue
             self.finishes.pop(answer.lease, None)
             self.releases.pop(answer.lease, None)
             held = self._held.get(answer.lease)
@@ -250,16 +272,6 @@ class Attempts:
         error = f"TimeoutError: still running after {held.spec.timeout:g} s"
         self._result(held, TIMED_OUT, now, error)
 
-    def _lose(self, held: Held, now: Now) -> None:
-        """Somebody else has the run: record nothing, become a backup."""
-        held.note("lose")
-        self.bereft.add(held.key.job)
-        if held.handler == "pending":
-            held.handle("drop")
-            self._out.append(Emit("lost", held.run(self._here, "lost", NO_LONGER_HELD)))
-        self._abort(held, "lost", now)
-        self._held.drop_if_over(held)
-
     def _result(
         self,
         held: Held,
@@ -275,7 +287,7 @@ class Attempts:
         if held.manual:
             self._untold[held.lease] = held
 
-    def _settle(self, held: Held, answer: Settlement) -> None:
+    def _settle(self, held: Held, answer: Recorded | Released | Lost) -> None:
         match answer:
             case Released():
                 held.note("settle")
@@ -298,7 +310,8 @@ class Attempts:
         if ours is not None and ours.status == status:
             detail = ours.detail if detail is None else detail
         elif status == "failed":
-            error = detail  # a counted hand-over that used the budget up
+            # Nothing was committed, or a counted hand-over used the budget up.
+            error = UNCOMMITTED if ours is not None and ours.status == "success" else detail
         run = held.run(self._here, status, detail, error)
         self._out.append(Emit(EVENTS[status], run))
         if self._untold.pop(held.lease, None) is not None:

@@ -216,12 +216,16 @@ class Calls:
         return None
 
     def _next_other(self, now: Now, *, stopping: bool) -> LaneCall | None:
-        if self._race.unknown is None:  # else that comes first: its lease may be running
-            if skips := self._race.slots.missed.ready(BATCH):
+        missed, known = self._race.slots.missed, self._race.unknown is None
+        if known:  # else that comes first: its lease may be running
+            if skips := missed.ready(BATCH):
                 return Skip(skips)
             if self._unlisted:
                 return Unfinished(tuple(islice(self._unlisted, BATCH)))
-        return self._race.next_claim(now, stopping=stopping)
+        if (claim := self._race.next_claim(now, stopping=stopping)) is not None:
+            return claim
+        # What looks for its place may take many calls, for which nobody should wait.
+        return Skip(skips) if known and (skips := missed.seeking(BATCH)) else None
 
 
 def _writes(call: StoreCall) -> bool:

@@ -47,6 +47,7 @@ class Held:
     __slots__ = (
         "abort",
         "checkpoint",
+        "completing",
         "data",
         "deadline",
         "fence",
@@ -78,6 +79,7 @@ class Held:
         self.handler: HandlerState = "pending"
         self.record: RecordState = "open"
         self.abort: AbortReason | None = None
+        self.completing = False  # a transaction of the handler's decides how this ends
         self.result: Result | None = None
         self.deadline = inf  # past it the lease can't be proved any more
         self.fenced = False  # the deadline passed, or somebody took the run: final
@@ -117,6 +119,12 @@ class Held:
         if not self.fenced and not self.manual:
             self.deadline = sent + left - margin
 
+    def hold_for_good(self) -> None:
+        """The attempt is recorded as a success: nobody follows it, however long it goes on."""
+        self.known = False
+        if not self.fenced:
+            self.deadline = inf
+
     def start(self, wall_ms: int, mono: float) -> StartRun:
         """Start the handler."""
         self.handle("start")
@@ -132,6 +140,7 @@ class Held:
             self.spec,
             self.data,
             self.has_data,
+            wall_ms,
         )
 
     def end(self, ending: Ending, mono: float, error: str | None, traceback: str | None) -> Result:
@@ -150,6 +159,7 @@ class Held:
             traceback,
             self.fence,
             ending.counted,
+            self.completing,
         )
         return self.result
 
@@ -158,6 +168,8 @@ class Held:
     ) -> Run:
         """Return the public record of this attempt as it stands."""
         result = self.result
+        # A success that a transaction has recorded stays one, whatever was raised afterwards.
+        raised = None if status == "success" else result
         started = instant(self.started_ms) if self.started_ms else None
         return Run(
             run_id=self.key.run_id,
@@ -175,8 +187,8 @@ class Held:
                 instant(self.started_ms + result.duration_ms) if result and started else None
             ),
             duration_ms=result.duration_ms if result else None,
-            error=error if error is not None else result.error if result else None,
-            traceback=result.traceback if result else None,
+            error=error if error is not None else raised.error if raised else None,
+            traceback=raised.traceback if raised else None,
         )
 
 
@@ -229,14 +241,22 @@ class HeldRuns:
             if held.record == "taken" and held.spec.terms.budget and not held.manual:
                 self.orphaned.add(held.key.job)
 
+    def complete(self, lease: Lease) -> bool:
+        """Leave the record of an attempt to a transaction; False when it has a result already."""
+        held = self._runs.get(lease)
+        if held is None or held.handler != "live" or held.record != "open":
+            return False
+        held.completing = True
+        return True
+
     def renewable(self) -> tuple[Lease, ...]:
-        """Return the leases to renew: known, not given up, not past a timeout."""
+        """Return the leases to renew: known, not given up, not recorded at a timeout."""
         return tuple(
             held.lease
             for held in self._runs.values()
             if held.known
             and not held.fenced
-            and held.abort != "timeout"
+            and (held.abort != "timeout" or held.completing)
             and held.record in ("open", "settling")
         )
 

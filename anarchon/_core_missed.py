@@ -9,11 +9,12 @@ every job.
 from __future__ import annotations
 
 import heapq
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from ._named import NamedTuple
-from ._values import RunKey, SkipWish, instant
+from ._values import RunKey, SkipWish, instant, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 # Why slots passed while the store gave no answer; their records are merged into one.
 UNREACHABLE = "store unreachable"
+_SINCE = "; slots since "
 
 
 class Missed(NamedTuple):
@@ -41,6 +43,7 @@ class Misses:
     def __init__(self) -> None:
         self._jobs: dict[str, dict[RunKey, Missed]] = {}
         self._ready: dict[RunKey, Missed] = {}  # may be sent now
+        self._seeking: dict[RunKey, Missed] = {}  # as well, after somebody had later slots
         self._later: list[tuple[int, RunKey]] = []  # a heap: when the next slot is due
         self._put_off: dict[RunKey, float] = {}  # the store found it too early
 
@@ -89,7 +92,7 @@ class Misses:
 
     def clear(self) -> None:
         """Forget everything."""
-        for kept in (self._jobs, self._ready, self._later, self._put_off):
+        for kept in (self._jobs, self._ready, self._seeking, self._later, self._put_off):
             kept.clear()
 
     # --- time ---
@@ -100,37 +103,53 @@ class Misses:
             due_ms, key = heapq.heappop(self._later)
             missed = self._jobs.get(key.job, {}).get(key)
             if missed is not None and missed.wish.next_ms == due_ms:
-                self._ready[key] = missed
+                self._admit(missed)
         for key in [key for key, mono in self._put_off.items() if mono <= now.mono]:
             del self._put_off[key]
-            self._ready[key] = self._jobs[key.job][key]
+            self._admit(self._jobs[key.job][key])
 
     def ready(self, most: int) -> tuple[SkipWish, ...]:
         """Return slots that may be closed now, at most so many."""
         return tuple(missed.wish for missed in islice(self._ready.values(), most))
 
+    def seeking(self, most: int) -> tuple[SkipWish, ...]:
+        """Return slots that are tried because somebody had later ones, at most so many."""
+        return tuple(missed.wish for missed in islice(self._seeking.values(), most))
+
     def put_off(self, key: RunKey, mono: float) -> None:
         """The store finds it too early to close this slot."""
-        if self._ready.pop(key, None) is not None:
+        if (self._ready.pop(key, None) or self._seeking.pop(key, None)) is not None:
             self._put_off[key] = mono
 
     def wakeups(self, now: Now) -> Iterator[float]:
         """Yield the monotonic instants at which a slot may be closed."""
-        if self._ready:
+        if self._ready or self._seeking:
             yield now.mono
         if self._later:
             yield now.mono + (self._later[0][0] - now.wall_ms) / 1000
         yield from self._put_off.values()
 
+    def _admit(self, missed: Missed) -> None:
+        (self._seeking if missed.tries else self._ready)[missed.wish.key] = missed
+
     def _drop(self, keys: Iterable[RunKey]) -> None:
         for key in keys:
             self._jobs.get(key.job, {}).pop(key, None)
             self._ready.pop(key, None)
+            self._seeking.pop(key, None)
             self._put_off.pop(key, None)
 
 
 def _detail(first_ms: int, last_ms: int, why: str) -> str:
     if first_ms == last_ms:
         return why
-    since = instant(first_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return f"{why}; slots since {since}"
+    return f"{why}{_SINCE}{moment(instant(first_ms))}"
+
+
+def first_covered(last_ms: int, detail: str | None) -> int:
+    """Return the first slot that somebody's record stands for, by what it says."""
+    _, _, since = (detail or "").partition(_SINCE)
+    try:
+        return round(datetime.fromisoformat(since).timestamp() * 1000)
+    except ValueError:  # it stands for its own slot, or words it as another version does
+        return last_ms

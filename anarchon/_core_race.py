@@ -7,9 +7,9 @@ due together, in later rounds twice, four times as much. Without a free worker n
 claimed; the worker that becomes free claims at once. So the invariant is: *a slot that
 may be claimed and a free worker imply a claim that is planned or in flight*.
 
-A claim that got no answer is *unknown*: it is repeated exactly before any new claim,
-and nothing starts until it is answered. What the answers mean is in `_core_answers.py`,
-when to claim in `_core_rounds.py`.
+A claim that got no answer is *unknown*: it is asked again before any new claim, and
+nothing starts until it is answered. What the answers mean is in `_core_answers.py`, when to
+claim in `_core_rounds.py`.
 """
 
 from __future__ import annotations
@@ -109,11 +109,16 @@ class Race:
         return claim
 
     def _repeat(self, claim: Claim, *, stopping: bool) -> Claim:
-        """Repeat a claim exactly; where nobody waits for a win any more, win nothing new."""
+        """Ask the same again; where nobody waits for a win any more, win nothing new.
+
+        What was seen of a run is told as it is known now: it may be another renewal since.
+        """
         waited_for = all(
             wish.key in self.watches or self.slots.pending(wish.key) for wish in claim.wishes
         )
-        return claim if waited_for and not stopping else claim._replace(wins=0)
+        if stopping or not waited_for:
+            return claim._replace(wins=0)
+        return claim._replace(wishes=tuple(self.watches.refreshed(w) for w in claim.wishes))
 
     def remove(self, name: str) -> bool:
         """Stop scheduling and watching a job."""
@@ -179,12 +184,20 @@ class Race:
         return wishes
 
     def _takeovers(self, watches: Iterable[Watch]) -> list[Wish]:
-        """Return the first part of an offer: a claim names a job at most once."""
+        """Return the first part of an offer: a claim names a job at most once.
+
+        Our own runs, of which nothing is known here, are granted whatever `wins` says: after
+        a failover there may be many.
+        """
         wishes: dict[str, Wish] = {}
+        workers = self._held.free_workers()
         for watch in watches:
             name = watch.key.job
-            if name not in wishes and len(wishes) < self.rounds.offer:
+            if name in wishes or (watch.mine and not workers):
+                continue
+            if len(wishes) < self.rounds.offer:
                 job = self.slots.jobs[name]
+                workers -= watch.mine
                 self.answers.specs[watch.key] = job.spec
                 wishes[name] = _takeover(watch, job)
         return list(wishes.values())
@@ -201,7 +214,7 @@ class Race:
         self._flying = None
         self.slots.in_flight = frozenset()
         won = self.answers.claimed(claim, claims, how, now)
-        left = self._any_slot(now)
+        left = self._any_slot(now) or bool(self._ready(now))
         self.rounds.follow(len(claim.wishes), claim.wins, len(won), now.mono, left=left)
         return won
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ._core_due import NextSlots
 from ._core_jobs import JobSlots, Pending
 from ._core_line import Line
-from ._core_missed import UNREACHABLE, Misses
+from ._core_missed import Misses
 from ._core_schedules import Schedules
 from ._values import RunKey
 
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 # A wall clock that stepped back by more than this makes every next slot doubtful.
 STEP_BACK_MS = 1000
-# An outage's record looks for its place before so many slots that somebody else had.
-MOST_TRIES = 8
+# A record of several slots looks for its place before so many that somebody else had. Each is
+# a question to the store, which goes with those of all other jobs.
+MOST_TRIES = 32
 
 
 class Slots:
@@ -146,14 +147,15 @@ class Slots:
         if following is not None:
             self.missed.add(key.job, key.slot_ms, key.slot_ms, following, blame)
 
-    def not_missed(self, missed: Missed, now: Now) -> None:
-        """Somebody had the last slot of an outage after all; its record covers the others.
+    def not_missed(self, missed: Missed, end_ms: int, now: Now) -> None:
+        """Somebody has the slots from `end_ms` on; the record covers those before.
 
-        Whoever came back sooner has a slot or two. One who was alone in having no answer
-        has all of them, so that the way back ends somewhere.
+        Whoever came back sooner, or started meanwhile, has the latest ones. One who was alone
+        in having no answer, or in being suspended, has none of them, so that the way back ends
+        somewhere.
         """
-        if missed.why == UNREACHABLE and missed.tries < MOST_TRIES:
-            self._miss_before(missed, missed.wish.key.slot_ms, now)
+        if missed.tries < MOST_TRIES:
+            self._miss_before(missed, end_ms, now)
 
     def wakeups(self, now: Now) -> Iterator[float]:
         """Yield every monotonic instant at which something here falls due."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Looked,
         OpenRun,
         RunKey,
+        Wish,
     )
 
 # A look or claim "just after" an instant that the store computed in whole milliseconds.
@@ -35,9 +36,11 @@ class Watch:
     __slots__ = (
         "attempt",
         "beat",
+        "end_ms",
         "first_seen",
         "key",
         "mine",
+        "owner",
         "ready_at",
         "refused",
         "told_at",
@@ -48,6 +51,8 @@ class Watch:
         self.key = run.key
         self.attempt = run.attempt
         self.beat = run.beat
+        self.owner = run.owner
+        self.end_ms = inf  # of the lease, by the store's clock
         self.first_seen = received
         self.refused: tuple[int, bool] | None = None  # what was claimed in vain, until a look
 
@@ -61,10 +66,14 @@ class Watch:
         """Whether somebody else ran it, so that it may have to be closed."""
         return not self.mine and not self.waits
 
-    def see(self, run: OpenRun, received: float, margin: float, *, agrees: bool) -> None:
+    def see(
+        self, run: OpenRun, received: float, store_ms: int, margin: float, *, agrees: bool
+    ) -> None:
         """Take in what the store says of the run."""
-        if (run.attempt, run.beat) != (self.attempt, self.beat):
+        if self._is_news(run, store_ms):
             self.attempt, self.beat, self.first_seen = run.attempt, run.beat, received
+            self.owner = run.owner
+        self.end_ms = store_ms + run.left_ms
         self.waits = run.state == "waiting"  # it was handed over: nobody runs it
         self.mine = run.mine and not self.waits  # a win of ours whose answer was lost
         self.told_at = received  # when the store last spoke of it
@@ -81,6 +90,17 @@ class Watch:
         """
         self.refused = (self.attempt, self.waits)
         self.ready_at = inf
+
+    def _is_news(self, run: OpenRun, store_ms: int) -> bool:
+        """Whether this is another renewal than the one seen last.
+
+        A store that lost writes may give the same attempt to another, or count the same beat
+        again: that shows in the owner, or in a lease that ends at another time. It may have
+        ended already, and sooner than what was seen where the new primary's clock is behind.
+        """
+        if (run.attempt, run.beat, run.owner) != (self.attempt, self.beat, self.owner):
+            return True
+        return abs(store_ms + run.left_ms - self.end_ms) > run.heartbeat_ms / 2
 
     def _ready_at(self, run: OpenRun, received: float, margin: float, *, agrees: bool) -> float:
         if self.waits or self.mine:
@@ -115,14 +135,14 @@ class Watches:
     def __contains__(self, key: RunKey) -> bool:
         return key in self._runs
 
-    def see(self, run: OpenRun, received: float, *, agrees: bool) -> Watch:
-        """Become, or stay, a backup of this run."""
+    def see(self, run: OpenRun, received: float, *, agrees: bool, store_ms: int = 0) -> Watch:
+        """Become, or stay, a backup of this run, as the store saw it at `store_ms`."""
         watch = self._runs.get(run.key)
         if watch is None:
             watch = self._runs[run.key] = Watch(run, received)
             self._jobs.setdefault(run.key.job, set()).add(run.key)
         margin = max(run.lease_ms / 10_000, 0.25)
-        watch.see(run, received, margin, agrees=agrees)
+        watch.see(run, received, store_ms, margin, agrees=agrees)
         if run.state == "running" and run.left_ms > 0:
             self._at_end = min(self._at_end, received + run.left_ms / 1000 + JUST_AFTER)
         return watch
@@ -146,6 +166,18 @@ class Watches:
         for key in self._jobs.get(name, set()).difference(except_for):
             if self._runs[key].told_at <= known_by:
                 self.forget(key)
+
+    def knows(self, key: RunKey, mono: float) -> bool:
+        """Whether a question of that instant can have an answer that is news of this run."""
+        watch = self._runs.get(key)
+        return watch is not None and watch.told_at <= mono
+
+    def refreshed(self, wish: Wish) -> Wish:
+        """Return a wish that says since when the run is known as it is known now."""
+        watch = self._runs.get(wish.key)
+        if watch is None or wish.first_seen is None:
+            return wish
+        return wish._replace(first_seen=max(wish.first_seen, watch.first_seen))
 
     def clear(self) -> None:
         """Stop watching."""

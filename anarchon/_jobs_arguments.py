@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from ._durations import check_askable, shown
 from ._jobs_options import check_name, naming
@@ -11,7 +11,8 @@ from .errors import ConfigurationError
 from .schedules import Cron, Every, Once, RRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from types import FunctionType
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,17 +35,18 @@ _EXAMPLES = {
 
 
 def with_parentheses(definition: Callable[P, R]) -> Callable[P, R]:
-    """Have a decorator that takes arguments refuse to be put above a function without any."""
+    """Have a decorator that takes arguments refuse too few of them, none, and too many."""
     form = definition.__name__
     is_method = "." in definition.__qualname__
+    # What may be given by place: the name, the schedule, and to a scheduler the handler.
+    code = cast("FunctionType", definition).__code__
+    places: tuple[str, ...] = code.co_varnames[is_method : code.co_argcount]
 
     @wraps(definition)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        if len(args) == 1 + is_method and not kwargs and _is_function(args[-1]):
-            raise ConfigurationError(
-                f"@{form} was put above {shown(args[-1])} without a name and {_a(form)}; write"
-                f" @{form}({_EXAMPLES[form]})"
-            )
+        given = args[is_method:]
+        if not 2 <= len(given) <= len(places) or "handler" in kwargs:
+            _check_given(form, places, given, kwargs)
         return definition(*args, **kwargs)
 
     return checked
@@ -66,6 +68,56 @@ def scheduled(form: str, name: str, given: object, make: Callable[..., S]) -> S:
             if hint is None:
                 raise
         raise ConfigurationError(f"{shown(given)} is no {_NOUNS[form]}; {hint}")
+
+
+def _check_given(
+    form: str, places: tuple[str, ...], given: tuple[object, ...], named: Mapping[str, object]
+) -> None:
+    """Refuse a definition whose arguments can't be what is asked for.
+
+    Args:
+        form: Its name, such as ``"every"``.
+        places: The names of what may be given by place: name, schedule, maybe the handler.
+        given: What was given by place.
+        named: What was given by name.
+    """
+    if len(given) == 1 and not named and _is_function(given[0]):
+        raise ConfigurationError(
+            f"@{form} was put above {shown(given[0])} without a name and {_a(form)}; write"
+            f" @{form}({_EXAMPLES[form]})"
+        )
+    lacking = [word for word in places[len(given) : 2] if word not in named]
+    if lacking:
+        raise _too_few(form, given, lacking)
+    if "handler" not in places and ("handler" in named or any(map(callable, given[2:3]))):
+        raise _no_handler(form)
+    if len(given) > len(places):
+        raise _too_many(form, given, places)
+
+
+def _too_few(form: str, given: tuple[object, ...], lacking: list[str]) -> ConfigurationError:
+    nouns = [word if word == "name" else _NOUNS[form] for word in lacking]
+    call = f"{form}({shown(given[0])})" if given else f"{form}()"
+    return ConfigurationError(
+        f"{call} has {' and '.join(f'no {noun}' for noun in nouns)}: the name comes first, then"
+        f" the {_NOUNS[form]}; write {form}({_EXAMPLES[form]})"
+    )
+
+
+def _no_handler(form: str) -> ConfigurationError:
+    example = _EXAMPLES[form]
+    return ConfigurationError(
+        f"{form}() of anarchon declares a job on the function below it, and takes no handler;"
+        f" write @{form}({example}) above the function, or call the method of a scheduler:"
+        f" scheduler.{form}({example}, handler)"
+    )
+
+
+def _too_many(form: str, given: tuple[object, ...], places: tuple[str, ...]) -> ConfigurationError:
+    return ConfigurationError(
+        f"{form}({shown(given[0])}, ...) was given {len(given)} arguments without their names;"
+        f" only {', '.join(places)} go without, so give each other one as name=value"
+    )
 
 
 def _hint(form: str, name: str, given: object, make: Callable[..., object]) -> str | None:

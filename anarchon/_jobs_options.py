@@ -101,27 +101,30 @@ def check_options(name: str, options: Mapping[str, object]) -> dict[str, Any]:
     """
     unknown = [option for option in options if option not in _READERS]
     if unknown:
-        raise ConfigurationError(f"job {name!r}: {_unknown_option(unknown[0])}")
+        raise ConfigurationError(f"job {name!r}: {_unknown_options(unknown)}")
     with naming(name):
         return {option: _READERS[option](value, option) for option, value in options.items()}
 
 
-def _unknown_option(option: str) -> str:
+def _unknown_options(options: Sequence[str]) -> str:
+    if len(options) == 1:
+        return f"unknown option {options[0]!r}; {_fix_of(options[0])}"
+    told = ", ".join(f"{option!r} ({_fix_of(option)})" for option in options)
+    return f"unknown options {told}"
+
+
+def _fix_of(option: str) -> str:
     from difflib import get_close_matches
 
     if option == "timezone":
         return (
-            "unknown option 'timezone'; an interval has none, and a schedule object has its own:"
+            "an interval has none, and a schedule object has its own:"
             " Cron(expression, timezone=...); use cron() for wall times"
         )
     if option in ("args", "kwargs"):
-        return (
-            f"unknown option {option!r}; give functools.partial(function, ...) as the handler, or"
-            " data= for ctx.data"
-        )
+        return "give functools.partial(function, ...) as the handler, or data= for ctx.data"
     near = get_close_matches(option, _READERS, n=1)
-    fix = f"did you mean {near[0]}?" if near else f"the options are {', '.join(_READERS)}"
-    return f"unknown option {option!r}; {fix}"
+    return f"did you mean {near[0]}?" if near else f"the options are {', '.join(_READERS)}"
 
 
 def _seconds(value: object, what: str) -> float:

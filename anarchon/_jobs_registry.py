@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ._durations import check_askable, shown
@@ -37,6 +38,7 @@ class Registry:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._forms: dict[object, str] = {}
+        self._mentioned: list[tuple[str, str]] = []
         self.renew_locks()
 
     def renew_locks(self) -> None:
@@ -67,10 +69,7 @@ class Registry:
                 tell(job)
         del replaced
         if taken is not None:
-            raise ConfigurationError(
-                f"job {taken.name!r}: there is one of this name already, on"
-                f" {shown(taken.schedule)}; choose another name, or say replace=True"
-            )
+            raise _taken_by(*taken)
 
     def remove(self, name: str, tell: Callable[[str], object] = lambda _: None) -> bool:
         """Remove a job and tell of it; False when there is none of this name."""
@@ -80,13 +79,13 @@ class Registry:
                 tell(name)
         return removed is not None
 
-    def _taken(self, additions: Iterable[Addition]) -> Job | None:
-        """Return the job that is in the way of these, if one is."""
+    def _taken(self, additions: Iterable[Addition]) -> tuple[Job, Job] | None:
+        """Return the job that is in the way of one of these, and that one, if there is any."""
         new: dict[str, Job] = {}
         for job, replace in additions:
             there = new.get(job.name) or self._jobs.get(job.name)
             if there is not None and not replace:
-                return there
+                return there, job
             new[job.name] = job
         return None
 
@@ -135,6 +134,43 @@ class Registry:
     def unapplied(self) -> list[str]:
         """Return the decorators that were made but not applied, as they read."""
         return list(self._forms.copy().values())
+
+    def mention(self, what: str, names: Iterable[object]) -> None:
+        """Remember that `what` was told of jobs by their names; they may be defined later."""
+        self._mentioned += [(what, name) for name in names if isinstance(name, str)]
+
+    def unknown(self) -> list[str]:
+        """Return a line for each job that was named and isn't there."""
+        found = []
+        for what, name in self._mentioned.copy():
+            try:
+                self.get(name)
+            except JobNotFound as error:
+                found.append(f"{what}: {error}")
+        return found
+
+
+def _taken_by(there: Job, new: Job) -> ConfigurationError:
+    """Return the refusal of a second job of a name, which says where both come from."""
+    place, other = place_of(new.handler), place_of(there.handler)
+    whose = f" for {place}" if place != other else ""
+    return ConfigurationError(
+        f"job {new.name!r}: there is one of this name already, on {shown(there.schedule)} for"
+        f" {other}; choose another name{whose}, or say replace=True if this one is to take the"
+        " place of that"
+    )
+
+
+def place_of(handler: object) -> str:
+    """Return the module and the name of a function, or how an object without them is shown."""
+    try:
+        while isinstance(handler, partial):
+            handler = handler.func
+        module, name = handler.__module__, handler.__qualname__  # type: ignore[attr-defined]
+    except Exception:
+        return shown(handler)
+    both = isinstance(module, str) and isinstance(name, str)
+    return f"{module}.{name}" if both else shown(handler)
 
 
 def checked_text(name: object) -> str:

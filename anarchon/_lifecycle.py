@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ._lifecycle_requests import Answer, Request
     from ._lifecycle_states import LifecycleEvent, State
     from ._listening import Listeners
+    from ._measures import Measures
     from ._scheduler_options import Options
     from ._threads import Engine
     from ._threads_loop import Told
@@ -79,6 +80,7 @@ class Life:
         clock: Clock,
         *,
         patient: bool,
+        measures: Measures,
         forget: Callable[[Life], object],
     ) -> None:
         self.pid = os.getpid()
@@ -86,7 +88,7 @@ class Life:
         self.owner = Owner(os.urandom(16).hex(), options.instance_id_now())
         self.state: State = "starting"
         self.inbox = Inbox(clock)
-        self.journal = Journal(options.logger, listeners, clock, console=options.log is True)
+        self.journal = Journal(options, listeners, measures, clock, self.owner.instance_id)
         self.engine: Engine | None = None
         self.info: ServerInfo | None = None
         self.exit_until: float | None = None
@@ -102,8 +104,8 @@ class Life:
         self._ran = self._stopped = False
         # The engine lets a handler that called `stop` itself go on for one heartbeat more.
         self._longest_end = options.heartbeat_ms / 1000 + 2 * GRACE_SECONDS
-        for form in registry.unapplied():
-            self.journal.say(lines.unapplied(form))
+        for line in lines.doubtful(registry.unapplied(), registry.unknown()):
+            self.journal.say(line)
 
     # --- for everybody ---
 
@@ -338,10 +340,8 @@ class Life:
             self.engine.join(JOIN_SECONDS)
         told = self.journal.close_events(max(halts.left(), LEAST_FLUSH_SECONDS))
         if self._ran:
-            ended = lines.scheduler_stopped(
-                self.owner.instance_id, halts.took(), in_time=self._stopped and told
-            )
-            self.journal.say(ended)
+            took, in_time = halts.took(), self._stopped and told
+            self.journal.say(lines.scheduler_stopped(self.owner.instance_id, took, in_time=in_time))
         elif self._failure is not None and not self._joins:
             self.journal.say(lines.start_failed(self.owner.instance_id, self._failure))
         self.journal.close_log(LEAST_FLUSH_SECONDS)
@@ -370,7 +370,7 @@ def _make_engine(life: Life, clock: Clock, on_action: Callable[[Told], None]) ->
     from ._threads import Engine
 
     options = life.options
-    return Engine(
+    engine = Engine(
         options.backend,
         options.settings(life.owner.instance_id),
         life.owner,
@@ -380,6 +380,8 @@ def _make_engine(life: Life, clock: Clock, on_action: Callable[[Told], None]) ->
         on_action=on_action,
         rng=clock.rng(),
     )
+    engine.counts = life.journal.measures.store()
+    return engine
 
 
 def _cancelled() -> NotRunning:

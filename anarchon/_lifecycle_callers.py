@@ -43,7 +43,7 @@ class Caller(NamedTuple):
 
 def caller_of(life: Life) -> Caller:
     """Return who is calling on this thread; takes no lock."""
-    from .context import AbortThread
+    from ._signal import AbortThread
 
     engine, thread = life.engine, current_thread()
     if engine is not None:

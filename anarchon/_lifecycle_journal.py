@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
     from ._clock import Clock
     from ._listening import AnyListener, Listeners
+    from ._measures import Measures
     from ._runs import Run
+    from ._scheduler_options import Options
     from ._values import RunEvent, ServerInfo
 
 # So many lines, and events, may wait; what comes on top is dropped and counted.
@@ -65,12 +67,19 @@ class Journal:
     """
 
     def __init__(
-        self, logger: logging.Logger, listeners: Listeners, clock: Clock, *, console: bool
+        self,
+        options: Options,
+        listeners: Listeners,
+        measures: Measures,
+        clock: Clock,
+        instance_id: str,
     ) -> None:
-        self.logger = logger
+        self.logger = options.logger
+        self._instance_id = instance_id
         self._listeners = listeners
         self._clock = clock
-        self._console = console
+        self._console = options.log is True
+        self.measures = measures
         self.outage: Outage | None = None
         self._forked = False
         self._clock_far = False
@@ -95,10 +104,13 @@ class Journal:
         if self._console:
             self._log.put(self._show)
         self._events.start()
+        self.measures.tell(lambda meter: meter.begin(), self.bug)
 
     def close_events(self, timeout: float) -> bool:
         """Deliver the events that wait; return whether that was done in time."""
-        return self._events.close(timeout)
+        told = self._events.close(timeout)
+        self.measures.tell(lambda meter: meter.end(), self.bug)
+        return told
 
     def close_log(self, timeout: float) -> bool:
         """Write the lines that wait; return whether that was done in time."""
@@ -120,6 +132,7 @@ class Journal:
         """Tell of a run event."""
         self._log.put(RunTold(event, run))
         self._emit(event, run)
+        self.measures.tell(lambda meter: meter.run(event, run), self.bug)
 
     def say(self, told: Line | Note | Callable[[], Line | None]) -> None:
         """Tell something to the log alone; a function is called on the log's thread.
@@ -176,7 +189,7 @@ class Journal:
 
     def warn_of_fork(self, pid: int) -> None:
         """Tell, in a child whose fork Python was not told of, that nothing runs there."""
-        lines.write(lines.forked(pid), self.logger)
+        lines.write(lines.forked(pid).said_by(self._instance_id), self.logger)
 
     def bug(self, where: str, error: BaseException) -> None:
         """Tell of an exception that should not have come there; it was survived."""
@@ -207,7 +220,7 @@ class Journal:
         else:
             line = told()
         if line is not None:
-            lines.write(line, self.logger)
+            lines.write(line.said_by(self._instance_id), self.logger)
 
     def _show(self) -> None:
         if self.logger.level == logging.NOTSET:

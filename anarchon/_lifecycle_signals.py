@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
+# What comes so soon after the first is the same wish, told twice: by a wrapper that signals its
+# child and then the group (as `timeout` does), or a terminal and a parent that both do. Nobody
+# presses a key again so quickly.
+REPEAT_SECONDS = 0.1
+
 # Lives that a signal has asked to stop, with the time each has for it. A signal that is
 # about to end the process waits for them, whoever of several handlers asked them.
 _struck: dict[Life, float] = {}
@@ -47,17 +53,44 @@ class Chained:
     def __init__(self, previous: Any) -> None:
         self.previous = previous
         self.targets: dict[FindLife, float] = {}
+        self._first = _First()
+        self._ends = False  # whether all has stopped, so that the signal may end the process
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
         """Handle a signal; takes no lock."""
         for find, timeout in tuple(self.targets.items()):
             _strike(find(), timeout)
-        if self.previous is signal.SIG_DFL:
-            # From now on another one of these ends the process at once.
-            signal.signal(signum, signal.SIG_DFL)
-            _end_process_after_stops(signum)
-        elif callable(self.previous):
+        if callable(self.previous):
             self.previous(signum, frame)
+        elif self.previous is signal.SIG_DFL:
+            if self._first.is_this():
+                signal.signal(signum, self)  # alone: who came in front of us has been told
+                _end_process_after_stops(signum, self)
+            elif self._ends or not self._first.is_repeated():
+                signal.signal(signum, signal.SIG_DFL)
+                signal.raise_signal(signum)
+
+    def let_end(self) -> None:
+        """Let the next signal end the process, however soon it comes. Any thread may call it."""
+        self._ends = True
+
+
+class _First:
+    """Tells the first signal from one that only repeats it, and from a second wish."""
+
+    def __init__(self) -> None:
+        self._at: float | None = None
+
+    def is_this(self) -> bool:
+        """Whether nothing came before; from now on something has."""
+        if self._at is not None:
+            return False
+        self._at = time.monotonic()
+        return True
+
+    def is_repeated(self) -> bool:
+        """Whether what comes now is the first one, told twice."""
+        return self._at is not None and time.monotonic() - self._at < REPEAT_SECONDS
 
 
 def _strike(life: Life | None, timeout: float) -> None:
@@ -115,24 +148,55 @@ def check_signals(signals: object) -> tuple[signal.Signals, ...]:
 
 
 @contextmanager
-def caught() -> Iterator[Answer]:
-    """Put SIGTERM and SIGINT into a queue for a while, where they can be handled."""
+def caught(signals: Iterable[int] = ENDING) -> Iterator[Answer]:
+    """Put signals into a queue for a while, where they can be handled; what repeats one isn't."""
     answer: Answer = SimpleQueue()
+    first = _First()
 
     def handler(signum: int, _frame: FrameType | None) -> None:
-        answer.put(signum)
+        if first.is_this() or not first.is_repeated():
+            answer.put(signum)
 
-    before = {}
-    if _on_main_thread():
-        before = {signum: signal.getsignal(signum) for signum in ENDING}
-    try:
-        for signum, previous in before.items():
-            if previous is not None:
-                signal.signal(signum, handler)
+    with _handled(signals, handler):
         yield answer
+
+
+@contextmanager
+def program() -> Iterator[Answer]:
+    """Put the first SIGTERM or SIGINT into a queue, for as long as a program runs and stops.
+
+    Another one has its usual effect, unless it only repeats the first.
+    """
+    answer: Answer = SimpleQueue()
+    first = _First()
+
+    def handler(signum: int, _frame: FrameType | None) -> None:
+        if first.is_this():
+            answer.put(signum)
+        elif not first.is_repeated():
+            signal.signal(signum, before[signum])
+            signal.raise_signal(signum)
+
+    with _handled(ENDING, handler) as before:
+        yield answer
+
+
+@contextmanager
+def _handled(
+    signals: Iterable[int], handler: Callable[[int, FrameType | None], object]
+) -> Iterator[dict[int, Any]]:
+    """Put a handler in the place of those of Python, where that can be done, for a while."""
+    before: dict[int, Any] = {}
+    if _on_main_thread():
+        found = {signum: signal.getsignal(signum) for signum in signals}
+        before = {signum: one for signum, one in found.items() if one is not None}
+    try:
+        for signum in before:
+            signal.signal(signum, handler)
+        yield before
     finally:
         for signum, previous in before.items():
-            if previous is not None and signal.getsignal(signum) is handler:
+            if signal.getsignal(signum) is handler:
                 signal.signal(signum, previous)
 
 
@@ -164,24 +228,28 @@ def _install(signum: int, current: Any, find: FindLife, timeout: float) -> bool:
     return True
 
 
-def _end_process_after_stops(signum: int) -> None:
+def _end_process_after_stops(signum: int, chained: Chained) -> None:
     """Send the signal again when the lives it has struck are over, or now if none is."""
     pid = os.getpid()
     struck = {life: timeout for life, timeout in tuple(_struck.items()) if life.pid == pid}
     _struck.clear()
     left = set(struck)
 
+    def end() -> None:
+        chained.let_end()
+        os.kill(pid, signum)
+
     def over(life: Life) -> None:
         left.discard(life)
         if not left:
-            os.kill(pid, signum)
+            end()
 
     for life, timeout in struck.items():
         life.inbox.put(Halt(timeout, after=partial(over, life)))
         if life.inbox.over:
             over(life)
     if not struck:
-        os.kill(pid, signum)
+        end()
 
 
 def _may_install() -> bool:

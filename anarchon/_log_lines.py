@@ -14,15 +14,17 @@ import logging
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
+from ._log_fields import INSTANCE, fields, key_fields, note_fields, printable, run_fields
 from ._named import NamedTuple
 from ._one_process import OneProcess
 from ._texts import counted, message_of, type_name
 from ._traces import traced
-from ._values import instant, moment
+from ._values import RunKey, instant, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from ._log_fields import Fields
     from ._messages import (
         Note,
     )
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from ._values import (
         Finding,
         RunEvent,
-        RunKey,
     )
 
     Say: TypeAlias = "Callable[[Line], object]"
@@ -55,10 +56,16 @@ def saying(tell: Callable[[Line], object]) -> Say:
 
 
 class Line(NamedTuple):
-    """One record for the log: a level of `logging`, and the text."""
+    """One record for the log: a level of `logging`, the text, and attributes of the record."""
 
     level: int
     text: str
+    fields: Fields | None = None
+
+    def said_by(self, instance_id: str) -> Line:
+        """Return the line with the instance that says it, unless it is about an instance."""
+        told = {INSTANCE: printable(instance_id), **(self.fields or {})}
+        return self._replace(fields=told)
 
 
 def write(line: Line, logger: logging.Logger | None = None) -> None:
@@ -68,7 +75,7 @@ def write(line: Line, logger: logging.Logger | None = None) -> None:
     """
     try:
         with OneProcess():
-            (logger or LOGGER).log(line.level, line.text)
+            (logger or LOGGER).log(line.level, line.text, extra=line.fields)
     except KeyboardInterrupt:
         if threading.current_thread() is threading.main_thread():
             raise
@@ -81,7 +88,8 @@ def run_line(event: RunEvent, run: Run) -> Line | None:
     if event not in _TEXTS:
         return None
     level, text = _TEXTS[event]
-    return Line(level, printable(f"{run.job} @ {moment(run.scheduled_at)}: {text(run)}"))
+    told = printable(f"{run.job} @ {moment(run.scheduled_at)}: {text(run)}")
+    return Line(level, told, run_fields(event, run))
 
 
 def _started(run: Run) -> str:
@@ -144,7 +152,7 @@ _TEXTS: dict[RunEvent, tuple[int, Callable[[Run], str]]] = {
 def note_line(note: Note) -> Line:
     """Return the line of something that only the log is told."""
     level, text = _noted(note)
-    return Line(level, printable(f"{_subject(note.key)}{text}"))
+    return Line(level, printable(f"{_subject(note.key)}{text}"), note_fields(note))
 
 
 def _noted(note: Note) -> tuple[int, str]:
@@ -177,76 +185,95 @@ def scheduler_started(instance_id: str, jobs: int, store: str, tzdata: str) -> L
     """Return the line of a scheduler that is running now."""
     what = f"{counted(jobs, 'job')}, store {store}, tzdata {tzdata}"
     text = f"scheduler started on {instance_id} ({what})"
-    return Line(logging.INFO, printable(text))
+    told = fields("scheduler_started", instance_id=instance_id, jobs=jobs, store=store)
+    return Line(logging.INFO, printable(text), told)
 
 
 def store_finding(finding: Finding) -> Line:
     """Return the warning about a server whose settings may cost runs."""
-    text = f"store: {finding.text} (silence={finding.name!r})"
-    return Line(logging.WARNING, printable(text))
+    text = f"store: {finding.text} (silence=({finding.name!r},))"
+    return Line(logging.WARNING, printable(text), fields("store_finding", finding=finding.name))
 
 
 def scheduler_stopped(instance_id: str, seconds: float, *, in_time: bool) -> Line:
     """Return the line of a scheduler that has stopped, and how long that took."""
     text = f"scheduler stopped on {instance_id}, in {seconds * 1000:.0f} ms"
+    duration_ms = round(seconds * 1000)
+    told = fields("scheduler_stopped", instance_id=instance_id, duration_ms=duration_ms)
     if in_time:
-        return Line(logging.INFO, printable(text))
-    return Line(logging.WARNING, printable(f"{text}; something in it did not end"))
+        return Line(logging.INFO, printable(text), told)
+    return Line(logging.WARNING, printable(f"{text}; something in it did not end"), told)
 
 
 def start_failed(instance_id: str, error: BaseException) -> Line:
     """Return the line of a start in the background that was given up."""
-    return Line(
-        logging.ERROR,
-        printable(f"scheduler could not start on {instance_id}: {error_text(error)}"),
-    )
+    told = fields("start_failed", instance_id=instance_id, error=error_text(error))
+    text = f"scheduler could not start on {instance_id}: {error_text(error)}"
+    return Line(logging.ERROR, printable(text), told)
 
 
 def store_down(error: BaseException) -> Line:
     """Return the one line that an outage gets when it begins."""
-    text = f"store down: {error_text(error)}; trying again until it is back"
-    return Line(logging.WARNING, printable(text))
+    text = f"store down: {error_text(error).removesuffix('.')}; trying again until it is back"
+    return Line(logging.WARNING, printable(text), fields("store_down", error=error_text(error)))
 
 
 def store_up(outage_seconds: float) -> Line:
     """Return the one line that an outage gets when it is over."""
-    return Line(logging.WARNING, f"store up again after {outage_seconds:.1f} s")
+    told = fields("store_up", duration_ms=round(outage_seconds * 1000))
+    return Line(logging.WARNING, f"store up again after {outage_seconds:.1f} s", told)
 
 
 def clock_far(offset_seconds: float) -> Line:
     """Return the line about clocks of host and store that differ by more than a second."""
     side = "ahead of" if offset_seconds > 0 else "behind"
     text = f"the store's clock is {abs(offset_seconds):.1f} s {side} this host's"
-    return Line(logging.WARNING, f"{text}; slots are judged on the earlier of the two")
+    told = fields("clock_far", offset_ms=round(offset_seconds * 1000))
+    return Line(logging.WARNING, f"{text}; slots are judged on the earlier of the two", told)
 
 
 def clock_near() -> Line:
     """Return the line about clocks that agree again."""
-    return Line(logging.WARNING, "the clocks of the store and of this host agree again")
+    text = "the clocks of the store and of this host agree again"
+    return Line(logging.WARNING, text, fields("clock_near"))
 
 
 def one_off_passed(name: str, slot_ms: int) -> Line:
     """Return the line about a one-off that is too long ago to be caught up."""
     text = f"{name} @ {moment(instant(slot_ms))}: its time passed longer ago than catch_up allows"
-    return Line(logging.WARNING, printable(f"{text}, so it does not run; remove it from the code"))
+    text = f"{text}, so it does not run; remove it from the code"
+    told = {**fields("one_off_passed"), **key_fields(RunKey(name, slot_ms))}
+    return Line(logging.WARNING, printable(text), told)
 
 
 def unapplied(form: str) -> Line:
     """Return the line about a decorator that was made but put on nothing."""
     text = f"{form} was never applied to a function, so there is no such job; pass a handler"
-    return Line(logging.WARNING, printable(f"{text}, or put it above a function"))
+    text = f"{text}, or put it above a function"
+    return Line(logging.WARNING, printable(text), fields("unapplied"))
+
+
+def unknown(text: str) -> Line:
+    """Return the line about a job that was named somewhere but is not defined."""
+    return Line(logging.WARNING, printable(text), fields("unknown"))
+
+
+def doubtful(forms: Iterable[str], texts: Iterable[str]) -> list[Line]:
+    """Return the lines about jobs that somebody may think are there."""
+    return [*map(unapplied, forms), *map(unknown, texts)]
 
 
 def disabled() -> Line:
     """Return the line of a scheduler that was told not to run."""
-    return Line(logging.WARNING, "enabled=False: no job runs in this process")
+    text = "enabled=False: no job runs in this process"
+    return Line(logging.WARNING, text, fields("disabled"))
 
 
 def twins(store: str) -> Line:
     """Return the line about two schedulers of one process that race each other."""
     text = f"another scheduler of this process runs on the same store and namespace ({store})"
     fix = "was a module imported under two names? give one of them another namespace if both are"
-    return Line(logging.WARNING, f"{text}; {fix} meant to be")
+    return Line(logging.WARNING, f"{text}; {fix} meant to be", fields("twins", store=store))
 
 
 def forked(pid: int) -> Line:
@@ -255,6 +282,7 @@ def forked(pid: int) -> Line:
         logging.WARNING,
         f"forked while the scheduler runs: the jobs stay with pid {pid}; where a child should run"
         " them, call start() there after the fork (gunicorn: post_worker_init, uWSGI: @postfork)",
+        fields("forked", pid=pid),
     )
 
 
@@ -262,35 +290,32 @@ def dropped(count: int, what: str) -> Line:
     """Return the line about events or lines that nobody will see."""
     were = "was" if count == 1 else "were"
     text = f"{counted(count, what)} {were} dropped because too many waited"
-    return Line(logging.WARNING, f"{text}; is one of their receivers stuck?")
+    text = f"{text}; is one of their receivers stuck?"
+    return Line(logging.WARNING, text, fields("dropped", count=count))
 
 
 def trouble(what: str, error: BaseException, level: int = logging.ERROR) -> Line:
     """Return the line of an exception that was survived, with its traceback."""
-    return Line(level, printable(f"{what}\n{traced(error)}".rstrip()))
+    text = f"{what}\n{traced(error)}".rstrip()
+    return Line(level, printable(text), fields("trouble", error=error_text(error)))
 
 
 def not_stopped() -> Line:
     """Return the line of a core that was asked to stop and didn't."""
-    return Line(logging.ERROR, "the scheduler's core didn't stop in time; it is left")
+    text = "the scheduler's core didn't stop in time; it is left"
+    return Line(logging.ERROR, text, fields("not_stopped"))
 
 
 def no_thread(error: BaseException) -> Line:
     """Return the line of handlers that can't be called, told once until one can be."""
-    return Line(logging.WARNING, printable(f"no thread for a handler: {message_of(error)}"))
+    text = f"no thread for a handler: {message_of(error)}"
+    return Line(logging.WARNING, printable(text), fields("no_thread", error=error_text(error)))
 
 
 def error_text(error: BaseException) -> str:
     """Return the type and the first line of an exception, whatever its ``str()`` does."""
     first = _first_line(message_of(error))
     return f"{type_name(error)}: {first}" if first else type_name(error)
-
-
-def printable(text: str) -> str:
-    """Return the text so that every stream can take it: NUL and lone surrogates escaped."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _first_line(text: str) -> str:

@@ -128,6 +128,16 @@ class Ended(NamedTuple):
     unstarted: bool = False  # no thread could be had: the handler was never called
 
 
+class Completing(NamedTuple):
+    """A handler asks whether it may record its success in a transaction of its own.
+
+    `reply` is the shell's own object, passed back in `Granted`.
+    """
+
+    lease: Lease
+    reply: Any
+
+
 class RunNow(NamedTuple):
     """Run a job now on this instance, whatever its schedule."""
 
@@ -143,7 +153,7 @@ class Stop(NamedTuple):
     spare: frozenset[Lease] = frozenset()
 
 
-Input: TypeAlias = Tick | Answered | Failed | Ended | RunNow | Stop
+Input: TypeAlias = Tick | Answered | Failed | Ended | Completing | RunNow | Stop
 
 
 # --- out of the core --------------------------------------------------------------
@@ -213,6 +223,7 @@ class StartRun(NamedTuple):
     spec: JobSpec
     data: Any = None
     has_data: bool = False  # a manual run that brought its own data
+    started_ms: int = 0
 
 
 class Abort(NamedTuple):
@@ -220,6 +231,13 @@ class Abort(NamedTuple):
 
     lease: Lease
     reason: AbortReason
+
+
+class Granted(NamedTuple):
+    """The answer to `Completing`: from now on that transaction decides, or it is too late."""
+
+    reply: Any
+    granted: bool
 
 
 class Emit(NamedTuple):
@@ -268,5 +286,15 @@ class Stopped(NamedTuple):
 
 
 Action: TypeAlias = (
-    StoreCall | StartRun | Abort | Emit | Note | StoreDown | StoreUp | Return | Drained | Stopped
+    StoreCall
+    | StartRun
+    | Abort
+    | Granted
+    | Emit
+    | Note
+    | StoreDown
+    | StoreUp
+    | Return
+    | Drained
+    | Stopped
 )

@@ -6,9 +6,10 @@ from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from ._durations import check_askable, parse_ms, shown
+from ._instants import instant_ms
 from ._jobs_registry import checked_text
 from ._texts import clean, said
-from ._values import Status, instant
+from ._values import RunKey, Status, instant
 from .errors import ConfigurationError
 from .schedules import slot_source
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ._clock import Clock
     from ._durations import Duration
+    from ._explanations import Explanation, Plan
     from ._jobs_registry import Registry
     from ._messages import SlotSource
     from ._runs import Run
@@ -132,6 +134,75 @@ class Asking:
             page = self.history(name, limit=_PAGE, before=page[-1])
         return None
 
+    def explain(self, name: str, slot: int | datetime | str) -> Explanation:
+        """Return what became of a slot of a job: who ran it, when and how, or why nobody did.
+
+        What has a record is told from the store alone, by any process. Why there is none can
+        only be said where the job is defined.
+
+        Args:
+            name: The job.
+            slot: The instant it was due: milliseconds since 1970 UTC, as `Run.slot`; an aware
+                datetime; or ISO text with an offset, such as ``"2026-12-01T09:00:00Z"``.
+
+        Raises:
+            BackendUnavailable: The store can't be reached.
+            ConfigurationError: An argument is wrong, or the schedule can't be computed.
+            JobNotFound: The slot has no record, and there is no job of this name here.
+        """
+        from ._explanations import lines_around, plan_of, told, untold
+
+        slot_ms = instant_ms(slot, "slot", "slot")
+        plan = self._plan(checked_text(name))
+        lines = self._ask(lambda store: lines_around(store, name, slot_ms))
+        if (found := told(name, slot_ms, lines, plan)) is not None:
+            return found
+        job = self._registry.get(name)
+        try:
+            now_ms = int(self._clock.wall() * 1000)
+            return untold(name, slot_ms, lines, plan_of(job, self._options.backend), now_ms)
+        except ConfigurationError:
+            raise
+        except Exception as error:
+            raise _not_computed(job, error) from error
+
+    def _plan(self, name: str) -> Plan | None:
+        """Return when a job is due; None if it isn't defined here."""
+        from ._explanations import plan_of
+
+        job = self._registry.find(name)
+        return None if job is None else plan_of(job, self._options.backend)
+
+    def cancel(self, name: str, slot: int | datetime | str) -> bool:
+        """End the run of a slot wherever it goes on, or forbid the one that waits to go on.
+
+        Its signal aborts with the reason ``cancel``, at the runner's next heartbeat. However the
+        handler ends then, unless it returns, the attempt is recorded as ``interrupted``, and
+        nobody goes on with the run. A slot that nobody has claimed yet can't be cancelled: see
+        `pause`.
+
+        Args:
+            name: The job, which needn't be defined here.
+            slot: The slot, as in `explain`.
+
+        Returns:
+            Whether such a run was open.
+
+        Raises:
+            BackendUnavailable: The store can't be reached.
+            ConfigurationError: An argument is wrong, or the store keeps no leases.
+        """
+        from .backends.base import LeaseBackend
+
+        key = RunKey(checked_text(name), instant_ms(slot, "slot", "slot"))
+        store = self._options.backend
+        if not isinstance(store, LeaseBackend):
+            raise ConfigurationError(
+                f"{store!r} keeps no leases, through which a runner is told to end: a run on it"
+                " can't be cancelled"
+            )
+        return self._ask(lambda _: store.cancel(key))
+
     def pause(self, name: str | None = None, *, duration: Duration | None = None) -> None:
         """Stop starts of a job on every instance, or of all jobs; kept in the store.
 
@@ -195,10 +266,14 @@ def _next_after(job: Job, source: SlotSource, t_ms: int) -> int | None:
     except ConfigurationError:
         raise
     except Exception as error:
-        raise ConfigurationError(
-            f"job {job.name!r}: its schedule {shown(job.schedule)} can't be computed:"
-            f" {clean(said(error))}"
-        ) from error
+        raise _not_computed(job, error) from error
+
+
+def _not_computed(job: Job, error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        f"job {job.name!r}: its schedule {shown(job.schedule)} can't be computed:"
+        f" {clean(said(error))}"
+    )
 
 
 def _counted(number: object, what: str, most: int) -> int:

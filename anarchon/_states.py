@@ -51,6 +51,7 @@ NOT_RECORDED = "not recorded"
 NO_LONGER_HELD = "no longer held"
 AFTER_STOP = "after stop"
 TIMEOUT = "timeout"
+UNCOMMITTED = "the handler returned, but the transaction given to ctx.complete() was not committed"
 
 # The signal's state when the handler ended decides, never the exception's type.
 # A timeout is missing here: its record is settled at the limit, not when the thread ends.

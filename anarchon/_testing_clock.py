@@ -23,7 +23,7 @@ from .errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ._durations import Duration
-    from .context import Signal
+    from ._signal import Signal
     from .scheduler import Scheduler
 
 T = TypeVar("T")

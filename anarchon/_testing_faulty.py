@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Status,
         Wish,
     )
+    from .backends.base import Holding
 
 T = TypeVar("T")
 Moment = Literal["before", "after"]
@@ -38,7 +39,7 @@ Moment = Literal["before", "after"]
 LONGEST_HOLD = 60.0  # seconds: a test that forgot to let a call go fails, and doesn't hang
 METHODS = frozenset((
     "open", "prepare", "close", "claim", "finish", "record_manual", "skip", "history", "pause",
-    "resume", "renew", "look", "unfinished", "release", "save", "cancel",
+    "resume", "renew", "look", "unfinished", "release", "save", "cancel", "fence", "complete",
 ))  # fmt: skip
 
 
@@ -304,6 +305,17 @@ class _FaultyLeaseBackend(FaultyBackend, LeaseBackend):
 
     def cancel(self, key: RunKey) -> bool:
         return self._call("cancel", lambda: self._leases.cancel(key))
+
+    def fence(self, connection: object, lease: Lease, *, owner: Owner) -> Holding:
+        return self._call("fence", lambda: self._leases.fence(connection, lease, owner=owner))
+
+    def complete(self, connection: object, result: Result, *, owner: Owner) -> Holding:
+        return self._call(
+            "complete", lambda: self._leases.complete(connection, result, owner=owner)
+        )
+
+    def refuse(self, connection: object) -> None:
+        self._leases.refuse(connection)
 
 
 def _default() -> BackendUnavailable:

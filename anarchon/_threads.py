@@ -19,15 +19,18 @@ from queue import Empty, SimpleQueue
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
+from ._handler_calls import HandlerCalls
 from ._log_lines import saying, trouble
+from ._measures import StoreCounts
 from ._messages import (
+    Completing,
     RunNow,
     Stop,
     Stopped,
 )
 from ._threads_changes import Add, Remove
 from ._threads_lanes import Lane, LaneEnded
-from ._threads_loop import EngineStats, Join, Loop
+from ._threads_loop import EngineStats, Handling, Join, Loop
 from ._threads_schedules import Askers
 from ._threads_workers import Workers
 from ._trays import Tray
@@ -91,13 +94,20 @@ class Engine:
         lease_ms = round(settings.lease * 1000)
         store, keeper = (Lane(backend, owner, lease_ms, clock, self._report, say) for _ in range(2))
         self._lanes = (store, keeper)
+        self.counts = StoreCounts()  # or those that are put here before `open`
+        calls = HandlerCalls(
+            backend,
+            owner,
+            self._inbox.put,
+            lambda lease: self._loop.complete(lease) if self._done else None,
+        )
         self._loop = Loop(
             settings,
             clock,
             self._inbox,
             self._workers,
             self._lanes,
-            around=around,
+            handling=Handling(around, calls),
             on_action=on_action,
             rng=rng or random.Random(),
         )
@@ -116,12 +126,16 @@ class Engine:
 
         Whatever this raises, the backend is closed again.
         """
+        for lane in self._lanes:
+            lane.counts = self.counts
+        self.counts.calls["open"] += 1
         try:
             sent = self._clock.mono()
             info = self._backend.open(self._limits)
             received, wall = self._clock.mono(), self._clock.wall()
             self._backend.prepare([spec.name for spec in specs])
         except BaseException:
+            self.counts.errors["open"] += 1
             self._backend.close()
             raise
         self._loop.opened(info, sent, received, wall)
@@ -257,6 +271,8 @@ class Engine:
                     lanes.discard(lane)
                 case Join(mailbox=mailbox):
                     self._loop.joiners.append(mailbox)
+                case Completing(lease=lease, reply=reply):
+                    reply.put(self._loop.complete(lease))
             if not lanes and seconds:
                 return lanes
 

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractContextManager
 
+    from ._signal import Switch
     from ._values import Lease
-    from .context import Context, Switch
+    from .context import Context
 
     Around: TypeAlias = Callable[[Context], AbstractContextManager[object]]
 

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ._log_lines import trouble, write
+from ._measures import StoreCounts
 from ._messages import (
     Claim,
     Finish,
@@ -25,6 +26,7 @@ from ._named import NamedTuple
 from ._one_process import OneProcess
 from ._trays import Tray
 from ._values import (
+    LATEST_MS,
     Claims,
     Looked,
     Renewed,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from ._clock import Basis, Clock
     from ._log_lines import Say
+    from ._measures import Operation
     from ._messages import (
         StoreCall,
     )
@@ -59,9 +62,16 @@ _ANSWERS: dict[type[StoreCall], type[StoreAnswer]] = {
     Look: Looked,
     Unfinished: Looked,
 }
-
-
-LATEST_MS = 253_402_300_800_000  # the end of the year 9999, where datetimes end as well
+_OPERATIONS: dict[type[StoreCall], Operation] = {
+    Claim: "claim",
+    Skip: "skip",
+    Finish: "finish",
+    Release: "release",
+    RecordManual: "record_manual",
+    Renew: "renew",
+    Look: "look",
+    Unfinished: "unfinished",
+}
 
 
 class Ask(NamedTuple):
@@ -106,6 +116,7 @@ class Lane:
     ) -> None:
         self.asks: Tray[Ask | None] = Tray()
         self.asking_since: float | None = None
+        self.counts = StoreCounts()
         self._backend = backend
         self._owner = owner
         self._lease_ms = lease_ms
@@ -157,6 +168,7 @@ class Lane:
 
     def _reply(self, ask: Ask) -> Reply:
         answer: StoreAnswer | BaseException
+        operation = _OPERATIONS[type(ask.call)]
         sent = self.asking_since = self._clock.mono()
         try:
             with OneProcess():
@@ -166,7 +178,9 @@ class Lane:
             self._say(trouble("a store call failed", error, logging.DEBUG))
             # Its frames hold connections that have to go, so only the text lives on.
             answer = error.with_traceback(None)
+            self.counts.errors[operation] += 1
         received, wall = self._clock.mono(), self._clock.wall()
+        self.counts.calls[operation] += 1
         self.asking_since = None
         return Reply(self, ask, answer, sent, received, wall)
 

@@ -21,9 +21,11 @@ from ._messages import (
     Abort,
     Answered,
     Claim,
+    Completing,
     Ended,
     Failed,
     Finish,
+    Granted,
     Later,
     Look,
     Note,
@@ -42,6 +44,7 @@ from ._messages import (
     Unfinished,
 )
 from ._named import NamedTuple
+from ._signal import Switch
 from ._texts import clean, said
 from ._threads_changes import MOST_CHANGES, Add, Changes, apply
 from ._threads_handler import Attempt
@@ -51,7 +54,7 @@ from ._threads_workers import HandlerEnded, WorkerFell
 from ._values import (
     RunKey,
 )
-from .context import Context, Signal, Switch
+from .context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from ._clock import Clock
+    from ._handler_calls import HandlerCalls
     from ._log_lines import Line
     from ._messages import (
         Action,
@@ -105,6 +109,13 @@ class Join(NamedTuple):
     mailbox: SimpleQueue[bool]
 
 
+class Handling(NamedTuple):
+    """What every handler is given: the user's `around`, and a way to the store."""
+
+    around: Around | None
+    calls: HandlerCalls
+
+
 class Loop:
     """Owns the core. All methods but `stats` belong to the scheduler thread."""
 
@@ -116,7 +127,7 @@ class Loop:
         workers: Workers,
         lanes: tuple[Lane, Lane],
         *,
-        around: Around | None,
+        handling: Handling,
         on_action: Callable[[Told], None],
         rng: Random,
     ) -> None:
@@ -125,11 +136,12 @@ class Loop:
         self._inbox = inbox
         self._workers = workers
         self._store, self._keeper = lanes
-        self._around = around
+        self._handling = handling
         self._on_action = on_action
         self._say = saying(on_action)
         self.switches: WeakSet[Switch] = WeakSet()
         self._core = Core(settings, rng)
+        self.complete = self._core.complete
         self._store_clock = StoreClock(settings, steady=True)
         self._view = CoreView(0, settings.workers, 0)
         self._suspended: tuple[str, ...] = ()
@@ -149,8 +161,13 @@ class Loop:
     def opened(self, info: ServerInfo, sent: float, received: float, wall: float) -> None:
         """Take the store's word from its opening; before the thread exists."""
         self._store_clock = StoreClock(self._settings, steady=info.steady)
-        self._store_clock.heard(sent, received, wall, info.store_ms)
         self._last_contact = received
+        if info.trip is not None:
+            # Else half of the time that a driver took to load would be taken for an offset.
+            passed = min(info.age, received - sent)
+            received, wall = received - passed, wall - passed
+            sent = max(sent, received - info.trip)
+        self._store_clock.heard(sent, received, wall, info.store_ms)
 
     def run(self, specs: Sequence[JobSpec]) -> None:
         """Take inputs until the core has stopped."""
@@ -214,7 +231,7 @@ class Loop:
 
     def _take(self, message: object) -> None:
         match message:
-            case Tick() | Ended():
+            case Tick() | Ended() | Completing():
                 self._handle(message)
             case RunNow(key=key):
                 if (change := self.changes.pop(key.job)) is not None:
@@ -320,6 +337,8 @@ class Loop:
                 self._start_run(action)
             case Abort(lease=lease, reason=reason):
                 self._workers.abort(lease, reason)
+            case Granted(reply=reply, granted=granted):
+                reply.put(granted)
             case Stopped():
                 self.stopped = True  # told when the threads have ended
             case Note(kind="stuck", key=key, detail=detail):
@@ -345,9 +364,10 @@ class Loop:
             switch = Switch(self._clock, self._say)
             self.switches.add(switch)
             own = action._replace(spec=untimed(action.spec))
-            context = Context(own, self._settings.instance_id, Signal(switch), data)
+            around, calls = self._handling
+            context = Context(own, self._settings.instance_id, switch, data, calls)
             started = self._workers.start(
-                Attempt(action.lease, context, switch, job.handler, job.pass_context, self._around)
+                Attempt(action.lease, context, switch, job.handler, job.pass_context, around)
             )
             why = self._workers.refused
         except BaseException as error:

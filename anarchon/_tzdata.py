@@ -19,10 +19,15 @@ def tzdata_version() -> str:
         if os.path.isdir(folder):  # noqa: PTH112 - pathlib takes longer to load than this file
             found = _first_word(f"{folder}/tzdata.zi", 2) or _first_word(f"{folder}/+VERSION", 0)
             return found or "unknown"
+    return package_version() or "unknown"
+
+
+def package_version() -> str:
+    """Return the edition of the ``tzdata`` package, or nothing if that isn't installed."""
     try:
         return str(import_module("tzdata").IANA_VERSION)
     except ImportError:
-        return "unknown"
+        return ""
 
 
 def _first_word(path: str, number: int) -> str:

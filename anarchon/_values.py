@@ -29,12 +29,19 @@ RunEvent: TypeAlias = Literal[
     "started", "success", "failure", "interrupted", "skipped", "missed", "takeover", "lost"
 ]
 
+LATEST_MS = 253_402_300_800_000  # the end of the year 9999, where datetimes end as well
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(ms: int) -> datetime:
     """Return the aware UTC datetime of an instant in milliseconds."""
     return _EPOCH + timedelta(milliseconds=ms)
+
+
+def milliseconds(when: datetime) -> int:
+    """Return an aware datetime in whole milliseconds since 1970 UTC, rounded down."""
+    return (when - _EPOCH) // timedelta(milliseconds=1)
 
 
 def moment(when: datetime) -> str:
@@ -90,7 +97,9 @@ class Finding(NamedTuple):
 class ServerInfo(NamedTuple):
     """What `open` found. `steady`: the clock that judges leases can't step.
 
-    Each of the `findings` is told once, as a warning, when the scheduler has started.
+    Each of the `findings` is told once, as a warning, when the scheduler has started. `trip` is
+    how many seconds the request took that read `store_ms`, and `age` how many have passed since
+    its answer: `open` may have loaded a driver before, and asked for more afterwards.
     """
 
     store: str
@@ -98,6 +107,8 @@ class ServerInfo(NamedTuple):
     store_ms: int
     steady: bool
     findings: tuple[Finding, ...] = ()
+    trip: float | None = None  # unknown: as long as `open` itself
+    age: float = 0.0
 
 
 class Terms(NamedTuple):
@@ -157,6 +168,7 @@ class Result(NamedTuple):
     traceback: str | None = None
     fence: int = 0
     counted: bool = False  # for release: this end counts against the budget
+    completes: bool = False  # its success was to be recorded in a transaction of the handler's
 
 
 class SkipWish(NamedTuple):
@@ -261,11 +273,16 @@ class Claims(NamedTuple):
 
 
 class Renewed(NamedTuple):
-    """Which leases are gone, and which runs somebody asked to cancel."""
+    """Which leases are gone, and which runs somebody asked to cancel.
+
+    `done` are those whose attempts are recorded as successes, by a transaction of the handler's
+    perhaps, which is still running.
+    """
 
     lost: tuple[Lease, ...]
     cancelled: tuple[Lease, ...]
     store_ms: int
+    done: tuple[Lease, ...] = ()
 
 
 class Looked(NamedTuple):
@@ -301,7 +318,13 @@ class Lost(NamedTuple):
     lease: Lease
 
 
-Settlement: TypeAlias = Recorded | Released | Lost
+class Undecided(NamedTuple):
+    """A transaction of the handler's is still open, and decides; to be asked again."""
+
+    lease: Lease
+
+
+Settlement: TypeAlias = Recorded | Released | Lost | Undecided
 
 
 class Settled(NamedTuple):

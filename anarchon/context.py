@@ -1,234 +1,33 @@
-"""What a handler gets: the context of its attempt, and the signal that asks it to stop."""
+"""What a handler gets: the context of its attempt."""
 
 from __future__ import annotations
 
-import sys
-import threading
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from ._clock import HANDLER_PATIENCE
-from ._durations import parse_ms
-from ._log_lines import trouble, write
-from ._one_process import OneProcess
-from ._trays import Tray
+from ._handler_calls import checkpoint_text
+from ._signal import Signal
 from ._values import instant
-from .errors import Aborted
+from .errors import NotRunning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from ._clock import Clock
-    from ._durations import Duration
-    from ._log_lines import Say
+    from ._handler_calls import HandlerCalls, Word
     from ._messages import (
         StartRun,
     )
+    from ._signal import Switch
     from ._values import (
-        AbortReason,
         Reason,
     )
 
-_WORDS: dict[AbortReason, str] = {
-    "stop": "the scheduler is stopping",
-    "timeout": "the run passed its timeout",
-    "lost": "this instance can't prove any more that it holds the run",
-    "cancel": "the run was cancelled",
+__all__ = ["Context", "Signal"]
+
+_NOT_HELD = {
+    "lost": "this instance doesn't hold the run any more",
+    "done": "a transaction has completed this run before: roll this one back",
+    "late": "the run was recorded before it was completed: roll the transaction back",
 }
-
-
-class Switch:
-    """The engine's side of a signal: its reason, its thread, and what an abort sets off.
-
-    It doesn't know the signal, so that the two form no cycle that outlives the run.
-    """
-
-    def __init__(self, clock: Clock, say: Say = write) -> None:
-        self.clock = clock
-        self.say = say
-        self.reason: AbortReason | None = None
-        self._thread: int | None = None
-        self._lock = threading.Lock()
-        self._hooks: list[Callable[[], object]] = []
-
-    def bind(self) -> None:
-        """Make the calling thread the run's own."""
-        self._thread = threading.get_ident()
-
-    def is_bound_elsewhere(self) -> bool:
-        """Say whether the calling thread isn't the run's own."""
-        return self._thread is not None and self._thread != threading.get_ident()
-
-    def abort(self, signal: Signal, reason: AbortReason) -> None:
-        """Abort this switch's signal, once; called by the scheduler thread."""
-        with self._lock:
-            if self.reason is not None:
-                return
-            self.reason = reason
-            hooks, self._hooks = self._hooks, []
-        # On the class, because the signal's own `set` is refused.
-        threading.Event.set(signal)
-        for hook in hooks:
-            hook()
-
-    def hook(self, hook: Callable[[], object]) -> None:
-        """Have a short function called when the signal aborts; at once if it has."""
-        with self._lock:
-            if self.reason is None:
-                self._hooks.append(hook)
-                return
-        hook()
-
-    def unhook(self, hook: Callable[[], object]) -> None:
-        """Forget the function, if it wasn't called."""
-        with self._lock:
-            if hook in self._hooks:
-                self._hooks.remove(hook)
-
-
-class Signal(threading.Event):
-    """Asks a handler to stop: a `threading.Event` that only the scheduler sets.
-
-    It may be read and waited for on any thread, and given to whatever takes an event.
-    Once aborted it stays so, and the first reason stays.
-    """
-
-    def __init__(self, switch: Switch) -> None:
-        super().__init__()
-        self._switch = switch
-
-    @property
-    def aborted(self) -> bool:
-        """Whether the handler should stop."""
-        return self.is_set()
-
-    @property
-    def reason(self) -> AbortReason | None:
-        """Why it aborted, ``"stop"``, ``"timeout"``, ``"lost"`` or ``"cancel"``; None if not."""
-        return self._switch.reason
-
-    def raise_if_aborted(self) -> None:
-        """Do nothing, or end the handler if it should stop.
-
-        Raises:
-            Aborted: The signal has aborted.
-            RuntimeError: In place of `Aborted`, on a thread that is not the run's own or
-                that has a running event loop: there a `BaseException` would get lost.
-        """
-        reason = self._switch.reason
-        if reason is None:
-            return
-        words = _WORDS[reason]
-        if self._switch.is_bound_elsewhere():
-            raise RuntimeError(f"aborted: {words}; only the run's own thread can be ended so")
-        if _in_event_loop():
-            raise RuntimeError(f"aborted: {words}; a coroutine is cancelled instead")
-        raise Aborted(words, reason)
-
-    def sleep(self, duration: Duration) -> None:
-        """Wait for a time, and end the handler as soon as it should stop.
-
-        Args:
-            duration: Seconds, a `timedelta`, or text such as ``"5s"``.
-
-        Raises:
-            Aborted: The signal has aborted, before the call or during it.
-            RuntimeError: In place of `Aborted` on a thread that is not the run's own;
-                and always where an event loop is running, which this would block.
-            ConfigurationError: The duration is wrong.
-        """
-        seconds = parse_ms(duration, what="sleep") / 1000
-        if _in_event_loop():
-            raise RuntimeError(
-                "signal.sleep() would block the event loop; await asyncio.sleep(), "
-                "which is cancelled when the signal aborts"
-            )
-        self.wait(seconds)
-        self.raise_if_aborted()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the signal aborts, for `timeout` seconds at most; say whether it has."""
-        return self._switch.clock.wait(self, timeout)
-
-    def on_abort(self, fn: Callable[[], object]) -> AbstractContextManager[None]:
-        """Call a function if the signal aborts while a block runs.
-
-        ``with signal.on_abort(connection.cancel): ...`` makes a thread when the block is
-        entered, which calls `fn` once if the signal aborts inside the block or had
-        aborted before. When the block is left `fn` has ended, or will never run. What it
-        raises is logged.
-        """
-        return _OnAbort(self._switch, fn)
-
-    def set(self) -> NoReturn:
-        """Refuse: only the scheduler aborts a signal."""
-        raise TypeError("only the scheduler aborts a run's signal; raise or return instead")
-
-    def clear(self) -> NoReturn:
-        """Refuse: an abort is final."""
-        raise TypeError("an aborted signal can't be cleared: the run should stop")
-
-    def __repr__(self) -> str:
-        state = f"aborted: {self.reason}" if self.reason else "not aborted"
-        return f"<Signal {state}>"
-
-
-class AbortThread(threading.Thread):
-    """The thread of a function given to `on_abort`; the handler of that run waits for it."""
-
-    def __init__(self, watch: Callable[[], object], switch: Switch) -> None:
-        super().__init__(target=watch, name="anarchon-abort", daemon=True)
-        self.switch = switch
-
-
-class _OnAbort:
-    """A block with a thread of its own that calls a function if the signal aborts."""
-
-    def __init__(self, switch: Switch, fn: Callable[[], object]) -> None:
-        if not callable(fn):
-            raise TypeError(f"on_abort needs a function, not {type(fn).__name__}")
-        self._switch = switch
-        self._fn = fn
-        self._calls: Tray[bool] = Tray()
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> None:
-        if self._thread is not None:
-            raise RuntimeError("each `with signal.on_abort(...)` is entered once")
-        self._thread = AbortThread(self._watch, self._switch)
-        self._thread.start()
-        self._switch.clock.enrol(self._thread, patience=HANDLER_PATIENCE)
-        self._switch.hook(self._call)
-
-    def __exit__(self, *exc: object) -> None:
-        self._switch.unhook(self._call)
-        self._calls.put(False)
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-
-    def _call(self) -> None:
-        self._calls.put(True)
-
-    def _watch(self) -> None:
-        """Wait for the abort or the block's end, whichever comes first."""
-        while (aborted := self._which()) is None:
-            pass
-        if not aborted:
-            return
-        try:
-            with OneProcess():
-                self._fn()
-        except BaseException as error:
-            self._switch.say(trouble("an on_abort function raised", error))
-
-    def _which(self) -> bool | None:
-        """Wait; None when another thread has raised something in this one meanwhile."""
-        try:
-            return self._calls.first(lambda bell: self._switch.clock.get(bell, None))
-        except BaseException as error:
-            self._switch.say(trouble("another thread raised this in an on_abort thread", error))
-            return None
 
 
 class Context:
@@ -249,7 +48,14 @@ class Context:
             ``UPDATE ... WHERE fence < %s``.
     """
 
-    def __init__(self, start: StartRun, instance_id: str, signal: Signal, data: Any) -> None:
+    def __init__(
+        self,
+        start: StartRun,
+        instance_id: str,
+        switch: Switch,
+        data: Any,
+        calls: HandlerCalls | None = None,
+    ) -> None:
         key = start.lease.key
         self.name: str = key.job
         self.slot: int = key.slot_ms
@@ -258,38 +64,115 @@ class Context:
         self.attempt: int = start.lease.attempt
         self.reason: Reason = start.reason
         self.manual: bool = bool(key.manual)
-        self.signal: Signal = signal
+        self.signal: Signal = Signal(switch)
         self.data: Any = data
         self.fence: int = start.fence
-        self._schedule = start.spec.schedule
-        self._checkpoint = start.checkpoint
+        self._start = start
+        self._switch = switch
+        self._calls = calls
+        self._since = switch.clock.mono()
+        self._completing = False
 
     @property
     def previous_slot(self) -> int | None:
         """The slot before this one in milliseconds, None for the first; computed when asked."""
-        return self._schedule.latest_ms(self.slot - 1)
+        return self._start.spec.schedule.latest_ms(self.slot - 1)
 
     @property
     def checkpoint(self) -> Any:
         """What an earlier attempt of this run saved for this one, or None."""
-        if self._checkpoint is None:
+        if self._start.checkpoint is None:
             return None
         import json
 
-        return json.loads(self._checkpoint)
+        return json.loads(self._start.checkpoint)
+
+    def save(self, value: Any) -> None:
+        """Keep a small checkpoint, which the next attempt of this run finds as `checkpoint`.
+
+        It takes the place of what was saved before, also of what an earlier attempt saved; it
+        is gone when the run has ended. A manual run has no next attempt, so nothing is kept.
+        One call to the store, on a connection of this thread's. Any thread may call it.
+
+        Args:
+            value: Anything of dict, list, str, int, float, bool and None; as JSON at most
+                64 KiB.
+
+        Raises:
+            Aborted: Another instance has this run by now, so nothing was saved.
+            RuntimeError: The same, on a thread that is not the run's own or that runs an event
+                loop.
+            ConfigurationError: The value is no JSON or too long, or the store has no leases.
+            BackendUnavailable: The store didn't answer, twice; whether the value was saved is
+                not known.
+        """
+        text = checkpoint_text(value, self.name)
+        # After `complete` there is no next attempt either, once its transaction is committed.
+        if self.manual or self._store.save(self._start, text) or self._completing:
+            return
+        self._switch.end(_NOT_HELD["lost"], "lost")
+
+    def fenced(self, connection: object) -> None:
+        """Make sure that only the holder of this run can commit a transaction.
+
+        Called in a transaction of yours on the scheduler's own database, anywhere before its
+        commit: from then on, until the transaction ends, no other instance can take the run
+        over. On PostgreSQL that waits for the transaction, while heartbeats go on. On SQLite,
+        where the store has to be the same file, the transaction keeps every writer of the file
+        waiting, heartbeats too: keep it in milliseconds.
+
+        Args:
+            connection: One of psycopg or sqlite3, or of Django or SQLAlchemy through them
+                (psycopg2 works as well), with a transaction or about to begin one.
+
+        Raises:
+            Aborted: Another instance has this run by now; reason ``"lost"``. Let it pass, so
+                that the transaction is rolled back.
+            RuntimeError: The same, on a thread that is not the run's own or that runs an event
+                loop.
+            ConfigurationError: The store is another one, or the connection leads elsewhere or
+                has no transaction.
+            BackendError: On SQLite, less than half of the lease is left.
+            Exception: What your database driver raises, a time-out of a lock perhaps.
+        """
+        self._go_on(self._store.fence(self._start, connection))
+
+    def complete(self, connection: object) -> None:
+        """Record this run's success in your own transaction, so that both commit or neither.
+
+        It holds the run as `fenced` does. Once the transaction is committed the run is a
+        success, even if this process dies in the next moment. Commit before the handler (and
+        what `around` does) ends: a handler that returns without is recorded as failed. A
+        timeout that passes meanwhile leaves the decision to the transaction.
+
+        Args:
+            connection: As for `fenced`.
+
+        Raises:
+            Aborted: Another instance has this run by now; or it was recorded already, by a
+                timeout or by an earlier call; reason ``"lost"``. Let it pass, so that the
+                transaction is rolled back.
+            RuntimeError: The same, on a thread that is not the run's own or that runs an event
+                loop.
+            ConfigurationError: The store is another one, or the connection leads elsewhere or
+                has no transaction.
+            Exception: What your database driver raises.
+        """
+        running = self._switch.clock.mono() - self._since
+        self._go_on(self._store.complete(self._start, connection, running))
+        self._completing = True
+
+    @property
+    def _store(self) -> HandlerCalls:
+        if self._calls is None:
+            raise NotRunning("This context is of no running scheduler, so it has no store.")
+        return self._calls
+
+    def _go_on(self, word: Word) -> None:
+        """Go on if the run is held; else end the handler."""
+        if word != "held":
+            self._switch.end(_NOT_HELD[word], "lost")
 
     def __repr__(self) -> str:
         when = self.scheduled_at.isoformat()
         return f"<Context {self.name} @ {when}, attempt {self.attempt}, {self.reason}>"
-
-
-def _in_event_loop() -> bool:
-    """Say whether this thread runs an event loop, without importing asyncio for it."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None:
-        return False
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

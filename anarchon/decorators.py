@@ -37,6 +37,8 @@ F = TypeVar("F", bound="Callable[..., object] | classmethod[Any, Any, Any]")
 
 _ATTRIBUTE = "__anarchon_jobs__"
 _numbers = count()
+# Told of each declaration when it is made, by whoever cares what becomes of them.
+watchers: list[Callable[[Declaration], object]] = []
 
 
 class Declaration(NamedTuple):
@@ -167,6 +169,8 @@ def _declare(
 ) -> Callable[[F], F]:
     check_options(name, options)
     declaration = Declaration(next(_numbers), name, schedule, options, has_zone)
+    for tell in tuple(watchers):
+        tell(declaration)
 
     def decorate(function: F) -> F:
         target = _target(function)

@@ -19,6 +19,7 @@ from ._jobs_definitions import Definitions
 from ._jobs_options import make_defaults
 from ._jobs_registry import Registry
 from ._listening import Listeners, Listening
+from ._measures import Measures
 from ._scheduler_asking import Asking
 from ._scheduler_calling import Calling
 from ._scheduler_options import check_options, check_truth, limit_seconds
@@ -126,7 +127,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         self._timezone = timezone
         self._registry = Registry()
         _lifecycle_forks.renew_in_children(self._registry)
-        self._listeners = Listeners()
+        self._listeners, self._measures = Listeners(), Measures()
         self._clock = Clock()
         self._lives: dict[int, Life] = {}  # by pid, so that a forked child finds none
         self._inside: set[int] = set()
@@ -135,9 +136,8 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         self._parent: int | None = None  # the process that started it, where that is another
 
     def __repr__(self) -> str:
-        return (
-            f"<Scheduler {self.state}, {counted(len(self.jobs), 'job')}, {self._options.backend!r}>"
-        )
+        jobs = counted(len(self.jobs), "job")
+        return f"<Scheduler {self.state}, {jobs}, {self._options.backend!r}>"
 
     # --- asking ---
 
@@ -186,7 +186,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
                 starting, which waits for that one: call it there on a thread of your own.
             RuntimeError: This process may have no more threads or open files; give it more
                 (``ulimit -u``, ``ulimit -n``). The system's error is the cause.
-            ConfigurationError: `retry` is no bool.
+            ConfigurationError: `retry` is no bool; or this is the master of uWSGI.
         """
         patient = check_truth(retry, "start(retry)")
         if not self._options.enabled:
@@ -214,8 +214,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             ConfigurationError: The timeout is no duration.
         """
         seconds = limit_seconds(timeout, "stop(timeout)")
-        life = self._life()
-        if life is not None:
+        if (life := self._life()) is not None:
             life.stop(seconds, wait=get_ident() not in self._inside)
         self._take_signals_off()
 
@@ -239,20 +238,21 @@ class Scheduler(Definitions, Calling, Asking, Listening):
     def run(self) -> None:
         """Start, wait for SIGTERM, SIGINT or somebody's `stop`, and stop: a whole program.
 
-        The handlers of both signals are replaced from before the start until the stop
-        begins; a second one then has its usual effect. Raises what `start` raises.
+        The handlers of both signals are replaced from before the start until the end of the
+        stop. A second one has its usual effect, unless it comes within a tenth of a second of
+        the first: that is the same one, told twice. Raises what `start` raises.
         """
         _load()
         from . import _lifecycle_signals
 
-        try:
-            with _lifecycle_signals.caught() as answer:
+        with _lifecycle_signals.program() as answer:
+            try:
                 self.start()
                 _lifecycle_signals.wait(self._life(), answer, None)
-        except NotRunning:
-            return
-        finally:
-            self.stop()
+            except NotRunning:
+                return
+            finally:
+                self.stop()
 
     def __enter__(self) -> Self:
         self.start()
@@ -318,6 +318,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
             self._listeners,
             self._clock,
             patient=patient,
+            measures=self._measures,
             forget=partial(_forget, self._lives),
         )
 
@@ -353,14 +354,17 @@ def _load() -> None:
     """Import what only a running scheduler needs, where that can fail: in `start`.
 
     Raises:
+        ConfigurationError: No scheduler can run here.
         RuntimeError: It can't be read.
     """
     try:
         import random  # noqa: F401 - the engine's
 
         from . import _lifecycle, _lifecycle_signals, _threads  # noqa: F401
+        from ._lifecycle_uwsgi import refuse_master
     except (OSError, ImportError) as error:
         raise RuntimeError(
             f"the scheduler can't load what it needs to run: {error}; let this process have more"
             " open files (ulimit -n), or see that its files can be read"
         ) from error
+    refuse_master()

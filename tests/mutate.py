@@ -3,14 +3,15 @@
     python -m tests.mutate anarchon/_core.py [--tests tests/core ...] [--limit N] [--jobs N]
 
 Scripts and SQL are changed as well. A test may be a class, such as
-`tests/contract/test_redis.py::TestRedis82`.
+`tests/contract/test_redis.py::TestRedis82`, and `--only` chooses among them as `pytest -k` does.
 
-Every mutant gets a copy of the package in a temporary folder. The tests run there in one
-pytest, the quickest files first, until one fails or the time is up; a mutant that loops or
-eats memory runs into a limit of its process. Results are appended to
-`.mutation/`, so a second call goes on where the first one ended; survivors are tried again
-when the tests have changed. Survivors that can't be killed are explained in
-`tests/mutants_explained.md` and not counted.
+Every job has a copy of the package in a temporary folder, and a process that is ready to run
+the tests there (`mutate_forks.py`). Each mutant has a fork of it, which runs the tests until one
+fails or the time is up, those first that failed lately; a mutant that loops or eats memory runs
+into a limit of its process. The unchanged source has to pass, before the mutants and after them.
+Results are appended to `.mutation/`, so a second call goes on where the first one ended;
+survivors are tried again when the tests have changed. Survivors that can't be killed are
+explained in `tests/mutants_explained.md` and not counted.
 """
 
 from __future__ import annotations
@@ -19,41 +20,38 @@ import argparse
 import difflib
 import hashlib
 import json
-import math
 import os
+import queue
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.mutate_forks import Order, Outcome
 from tests.mutations import mutants
 from tests.mutations_of_scripts import mutants_of_script
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.mutations import Mutant
 
-ROOT = Path(__file__).resolve().parent.parent
+TOOL = Path(__file__).resolve().parent.parent
+ROOT = TOOL
 EXPLAINED = ROOT / "tests" / "mutants_explained.md"
 RESULTS = ROOT / ".mutation"
+CONTRACT = "anarchon/_testing_contract"  # the tests of many test files
 DEFAULT_TESTS = ("tests/core", "tests/sim")
 LEAST_SECONDS = 20.0  # of the processor
+MOST_SECONDS = 600.0  # for the unchanged source
+RESULTS_OF_RUNS = {"survived", "killed", "timeout"}
 WAITING = 10  # times as long by the clock, for what doesn't compute but hangs
-MOST_BYTES = 3 << 30  # of address space: the tests need less than a third of it
-# Sets the limits of its own process, and becomes the command that comes after them.
-LIMITED = """
-import os, resource, sys
-most, seconds, *command = sys.argv[1:]
-resource.setrlimit(resource.RLIMIT_AS, (int(most), int(most)))
-resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-os.execv(command[0], command)
-"""
 
 
 class Verdict(NamedTuple):
@@ -61,106 +59,120 @@ class Verdict(NamedTuple):
 
     mutant: Mutant
     result: str
+    by: str = ""
 
 
 class Bench:
-    """Runs the tests against a changed copy of the package."""
+    """A changed copy of the package, and the process that runs the tests against it."""
 
-    def __init__(self, file: Path, tests: list[str]) -> None:
-        self.file = file
-        self.tests = tests
-        self.limit_seconds = 600.0
+    def __init__(self, file: Path, tests: list[str], only: str, folder: str) -> None:
+        package = Path(folder, "anarchon")
+        shutil.copytree(ROOT / "anarchon", package)  # with what is compiled, which none adds to
+        self._copy = package / file.relative_to(ROOT / "anarchon")
+        self._source = file.read_text(encoding="utf-8")
+        moment = "collected"
+        if file.suffix == ".py":
+            moment = "imported"
+            Path(cache_from_source(str(self._copy))).unlink(missing_ok=True)
+        command = [sys.executable, "-P", "-m", "tests.mutate_forks", moment]
+        command += ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "--capture=no", "--tb=no"]
+        command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-k", only]
+        path = f"{folder}{os.pathsep}{TOOL}"  # so that the mutant is what is imported
+        self._process = subprocess.Popen(
+            [*command, *(str(ROOT / test) for test in tests)],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.limit = Order(MOST_SECONDS, MOST_SECONDS)
 
-    def measure(self) -> None:
-        """Time each test file on the unchanged source, which has to pass, and sort them.
+    def measure(self) -> float:
+        """Run the tests on the unchanged source, which has to pass; return the limit in seconds.
 
         In processor time, so that a limit means the same on a machine that is busy.
         """
-        source = self.file.read_text(encoding="utf-8")
-        timed: list[tuple[float, str]] = []
-        for test in test_files(self.tests):
-            before = processor_seconds()
-            if self.run(source, [test]) != "survived":
-                sys.exit(f"{test} fails on the unchanged source; nothing can be said about mutants")
-            timed.append((processor_seconds() - before, test))
-        self.tests = [test for _, test in sorted(timed)]
-        self.limit_seconds = max(LEAST_SECONDS, 4 * sum(seconds for seconds, _ in timed))
-
-    def run(self, source: str, tests: list[str] | None = None) -> str:
-        """Return the result of one mutant."""
-        with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-            package = Path(folder, "anarchon")
-            ignore = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / "anarchon", package, ignore=ignore)
-            (package / self.file.relative_to(ROOT / "anarchon")).write_text(
-                source, encoding="utf-8"
+        outcome = self.run(self._source)
+        if outcome.result != "survived":
+            sys.exit(
+                f"the tests don't pass on the unchanged source ({outcome.result}: {outcome.by}); "
+                "nothing can be said about mutants"
             )
-            return self._pytest(folder, tests or self.tests)
+        seconds = max(LEAST_SECONDS, 4 * outcome.cpu_seconds)
+        self.limit = Order(seconds, WAITING * seconds)
+        return seconds
 
-    def _pytest(self, folder: str, tests: list[str]) -> str:
-        # `python -m` puts the folder first on the path, so the mutant is what is imported.
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "--no-header",
-            "-p",
-            "no:cacheprovider",
-        ]
-        command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
-        command += [str(ROOT / test) for test in tests]
-        process = subprocess.Popen(
-            limited(command, cpu_seconds=self.limit_seconds),
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    def run(self, source: str) -> Outcome:
+        """Return what became of one mutant.
+
+        A test that fails for want of time may do so because others keep the machine busy, so
+        then it is all tried again.
+        """
+        self._copy.write_text(source, encoding="utf-8")
+        outcome = self._ask()
+        return self._ask() if outcome.hung else outcome
+
+    def _ask(self) -> Outcome:
+        self._process.stdin.write(json.dumps(self.limit._asdict()) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            return Outcome("the tests can't be collected")
+        return Outcome(**json.loads(answer))
+
+    def close(self) -> None:
+        with self._process:
+            self._process.stdin.close()
+
+
+@contextmanager
+def benches(file: Path, tests: list[str], only: str, number: int) -> Iterator[list[Bench]]:
+    """Give as many benches, each of which has seen the unchanged source pass, also at the end."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        found = []
         try:
-            status = process.wait(WAITING * self.limit_seconds)
-            return {0: "survived", -signal.SIGXCPU: "timeout"}.get(status, "killed")
-        except subprocess.TimeoutExpired:
-            return "timeout"
+            for n in range(number):
+                found.append(Bench(file, tests, only, str(Path(folder, str(n)))))
+            for bench in found:
+                seconds = bench.measure()
+            print(f"at most {seconds:.0f} s each", flush=True)
+            yield found
+            for bench in found:
+                bench.measure()
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, 9)
-                process.wait()
-
-
-def processor_seconds() -> float:
-    """Return what the children that have ended have taken."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def limited(command: list[str], *, cpu_seconds: float) -> list[str]:
-    """Return a command that does the same with limits on processor time and memory."""
-    limits = [str(MOST_BYTES), str(math.ceil(cpu_seconds))]
-    return [sys.executable, "-I", "-c", LIMITED, *limits, *command]
+            for bench in found:
+                bench.close()
 
 
 class Journal:
     """The results of earlier calls: one JSON object a line."""
 
-    def __init__(self, file: Path, source: str, tests: list[str]) -> None:
+    def __init__(self, file: Path, source: str, tests: list[str], only: str = "") -> None:
         RESULTS.mkdir(exist_ok=True)
         self._path = RESULTS / f"{file.name}.jsonl"
         self._source = digest(source)
-        self._tests = digest(*(path.read_text(encoding="utf-8") for path in test_paths(tests)))
+        self._tests = digest(
+            only, *(path.read_text(encoding="utf-8") for path in test_paths([*tests, CONTRACT]))
+        )
 
     def known(self) -> dict[str, str]:
         """Return the results that still hold, by mutant: a survivor's only for the same tests."""
-        found: dict[str, str] = {}
-        if self._path.exists():
-            for line in self._path.read_text(encoding="utf-8").splitlines():
-                entry = json.loads(line)
-                same_tests = entry["tests"] == self._tests or entry["result"] != "survived"
-                if entry["source"] == self._source and same_tests:
-                    found[entry["mutant"]] = entry["result"]
-        return found
+        return {
+            entry["mutant"]: entry["result"]
+            for entry in self._entries()
+            if entry["tests"] == self._tests or entry["result"] != "survived"
+        }
+
+    def tried(self) -> set[str]:
+        """Return the mutants that were tried with any tests."""
+        return {entry["mutant"] for entry in self._entries()}
+
+    def _entries(self) -> list[dict[str, str]]:
+        if not self._path.exists():
+            return []
+        lines = self._path.read_text(encoding="utf-8").splitlines()
+        return [entry for entry in map(json.loads, lines) if entry["source"] == self._source]
 
     def add(self, verdict: Verdict) -> None:
         """Append one result at once, so that nothing is lost when the run is broken off."""
@@ -169,6 +181,7 @@ class Journal:
             "tests": self._tests,
             "mutant": verdict.mutant.name,
             "result": verdict.result,
+            "by": verdict.by,
         }
         with self._path.open("a", encoding="utf-8") as out:
             out.write(json.dumps(entry) + "\n")
@@ -187,13 +200,6 @@ def test_paths(tests: list[str]) -> list[Path]:
     return sorted(found)
 
 
-def test_files(tests: list[str]) -> list[str]:
-    """Return the test files among the given files and folders, and what is named in a file."""
-    named = [test for test in tests if "::" in test]
-    paths = test_paths([test for test in tests if "::" not in test])
-    return named + [str(p.relative_to(ROOT)) for p in paths if p.name.startswith("test_")]
-
-
 def changed_lines(source: str, mutant: Mutant) -> tuple[str, str]:
     """Return the first line that differs, before and after."""
     for before, after in zip(source.splitlines(), mutant.source.splitlines(), strict=False):
@@ -204,7 +210,7 @@ def changed_lines(source: str, mutant: Mutant) -> tuple[str, str]:
 
 def explained(file: Path) -> set[tuple[str, str]]:
     """Read the lines ``- name.py: `before` -> `after`: why`` that are about this file."""
-    pattern = re.compile(r"^- (\S+): `(.+)` -> `(.+)`: \S.*$", re.MULTILINE)
+    pattern = re.compile(r"^- (\S+): `(.+)` -> `(.*)`: \S.*$", re.MULTILINE)
     found = pattern.findall(EXPLAINED.read_text(encoding="utf-8"))
     return {(before, after) for name, before, after in found if name == file.name}
 
@@ -231,9 +237,29 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutate")
     parser.add_argument("file", type=Path)
     parser.add_argument("--tests", nargs="+", default=list(DEFAULT_TESTS))
+    parser.add_argument("--only", default="", help="which of the tests, as `pytest -k` has it")
     parser.add_argument("--limit", type=int, help="try at most so many new mutants")
     parser.add_argument("--jobs", type=int, default=1)
     return parser.parse_args(arguments)
+
+
+def tried(todo: list[Mutant], ready: list[Bench]) -> Iterator[Verdict]:
+    """Try mutants, each on whichever bench is free, and return what became of them in order."""
+    free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
+    for bench in ready:
+        free.put(bench)
+
+    def run(mutant: Mutant) -> Verdict:
+        bench = free.get()
+        outcome = bench.run(mutant.source)
+        free.put(bench)
+        return Verdict(mutant, outcome.result, outcome.by)
+
+    with ThreadPoolExecutor(len(ready)) as pool:
+        for verdict in pool.map(run, todo):
+            if verdict.result not in RESULTS_OF_RUNS:
+                sys.exit(f"{verdict.mutant.name}: {verdict.result}: no test says what that means")
+            yield verdict
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -241,18 +267,19 @@ def main(arguments: list[str] | None = None) -> int:
     file = options.file.resolve()
     source = file.read_text(encoding="utf-8")
     everyone = mutants(source) if file.suffix == ".py" else mutants_of_script(source)
-    journal = Journal(file, source, options.tests)
+    journal = Journal(file, source, options.tests, options.only)
     known = journal.known()
-    todo = [mutant for mutant in everyone if mutant.name not in known][: options.limit]
-    bench = Bench(file, options.tests)
+    tried_before = journal.tried()
+    todo = [mutant for mutant in everyone if mutant.name not in known]
+    todo = sorted(todo, key=lambda mutant: mutant.name in tried_before)[: options.limit]
     if todo:
-        bench.measure()
-        print(f"{len(todo)} mutants to try, at most {bench.limit_seconds:.0f} s each", flush=True)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for mutant, result in zip(todo, pool.map(lambda m: bench.run(m.source), todo), strict=True):
-            journal.add(Verdict(mutant, result))
-            known[mutant.name] = result
-            print(f"{file.name}:{mutant.line}: {result}: {mutant.what}", flush=True)
+        print(f"{len(todo)} mutants to try", flush=True)
+        with benches(file, options.tests, options.only, options.jobs) as ready:
+            for verdict in tried(todo, ready):
+                journal.add(verdict)
+                known[verdict.mutant.name] = verdict.result
+                line, what = verdict.mutant.line, verdict.mutant.what
+                print(f"{file.name}:{line}: {verdict.result}: {what}  {verdict.by}", flush=True)
     verdicts = [Verdict(m, known[m.name]) for m in everyone if m.name in known]
     unexplained = report(file, source, verdicts, len(everyone))
     return 1 if unexplained or len(verdicts) < len(everyone) else 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import signal
-import subprocess
-import sys
+from unittest.mock import ANY
 
 import pytest
 
 from tests import mutate
+from tests.mutate_forks import HANGS_SECONDS, MOST_BYTES, Order, Outcome
 from tests.mutations import mutants
 
 SOURCE = '''"""Docstring."""
@@ -57,6 +56,7 @@ def test_a_run_resumes_and_tries_survivors_again_when_tests_change(tmp_path, mon
     monkeypatch.setattr(mutate, "ROOT", tmp_path)
     test = tmp_path / "test_it.py"
     test.write_text("one")
+    (tmp_path / mutate.CONTRACT).mkdir(parents=True)
     survivor, victim = mutants(SOURCE)[:2]
     journal = mutate.Journal(tmp_path / "least.py", SOURCE, ["test_it.py"])
     journal.add(mutate.Verdict(survivor, "survived"))
@@ -65,6 +65,7 @@ def test_a_run_resumes_and_tries_survivors_again_when_tests_change(tmp_path, mon
     test.write_text("two")
     changed = mutate.Journal(tmp_path / "least.py", SOURCE, ["test_it.py"])
     assert changed.known() == {victim.name: "killed"}
+    assert changed.tried() == {survivor.name, victim.name}
     assert mutate.Journal(tmp_path / "least.py", SOURCE + "#", ["test_it.py"]).known() == {}
 
 
@@ -82,15 +83,28 @@ def test_an_explained_survivor_is_not_counted(tmp_path, monkeypatch, capsys):
     assert "b += 1" not in out
 
 
-def status_of(program: str, cpu_seconds: float = 20) -> int:
-    command = mutate.limited([sys.executable, "-c", program], cpu_seconds=cpu_seconds)
-    return subprocess.run(command, check=False, stderr=subprocess.DEVNULL, timeout=60).returncode
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Give a function that makes a bench for a file of a package, with these tests."""
+    monkeypatch.setattr(mutate, "ROOT", tmp_path)
+    package = tmp_path / "anarchon"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    options = '[tool.pytest.ini_options]\naddopts = ["--import-mode=importlib"]\n'
+    (tmp_path / "pyproject.toml").write_text(options)
+    made = []
 
+    def make(name, source, tests):
+        (package / name).write_text(source)
+        (tmp_path / "test_it.py").write_text(tests)
+        (tmp_path / "copies").mkdir()
+        bench = mutate.Bench(package / name, ["test_it.py"], "", str(tmp_path / "copies" / "0"))
+        made.append(bench)
+        return bench
 
-def test_a_mutant_that_loops_or_eats_memory_dies():
-    assert status_of("print()") == 0
-    assert status_of("while True: pass", 0.5) == -signal.SIGXCPU
-    assert status_of(f"bytearray({mutate.MOST_BYTES})") == 1
+    yield make
+    for bench in made:
+        bench.close()
 
 
 @pytest.mark.parametrize(
@@ -98,13 +112,117 @@ def test_a_mutant_that_loops_or_eats_memory_dies():
     [
         ("pass", "survived"),
         ("assert False", "killed"),
-        (f"bytearray({mutate.MOST_BYTES})", "killed"),
+        (f"bytearray({MOST_BYTES})", "killed"),
+        ("while True: pass", "timeout"),
+        ("import signal; signal.pause()", "timeout"),
+        ("import pytest; pytest.exit('enough')", "ended with 2"),
+        ("import os; os._exit(7)", "ended with 7"),
     ],
 )
-def test_a_mutant_is_judged_by_its_tests(tmp_path, monkeypatch, body, result):
-    (tmp_path / "anarchon").mkdir()
-    (tmp_path / "pyproject.toml").write_text("")
-    (tmp_path / "test_it.py").write_text(f"def test_it():\n    {body}\n")
-    monkeypatch.setattr(mutate, "ROOT", tmp_path)
-    bench = mutate.Bench(tmp_path / "anarchon" / "least.py", ["test_it.py"])
-    assert bench.run(SOURCE) == result
+def test_a_mutant_is_judged_by_its_tests(project, body, result):
+    bench = project("least.py", SOURCE, f"def test_it():\n    {body}\n")
+    bench.limit = Order(cpu_seconds=2, clock_seconds=5 if "pause" in body else 120)
+    outcome = bench.run(SOURCE)
+    assert outcome.result == result
+    assert outcome.by == ("test_it.py::test_it" if result == "killed" else "")
+
+
+IMPORTS = """
+def test_first():
+    pass
+
+def test_second():
+    from anarchon import value
+    assert value.VALUE == 1
+"""
+READS = IMPORTS.replace("from anarchon import value", "import pkgutil").replace(
+    "value.VALUE", "int(pkgutil.get_data('anarchon', 'value.lua'))"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "tests"), [("value.py", "VALUE = {}\n", IMPORTS), ("value.lua", "{}", READS)]
+)
+def test_each_run_sees_its_own_source(project, name, source, tests):
+    bench = project(name, source.format(1), tests)
+    results = [bench.run(source.format(value)) for value in (1, 2, 1, 3)]
+    assert [outcome.result for outcome in results] == ["survived", "killed"] * 2
+    assert {outcome.by for outcome in results} == {"", "test_it.py::test_second"}
+
+
+def test_a_source_that_is_no_program_is_killed_and_the_next_run_goes_on(project):
+    bench = project("value.py", "VALUE = 1\n", f"from anarchon import value\n{IMPORTS}")
+    assert bench.run("VALUE = (\n")[:2] == ("killed", "test_it.py")
+    assert bench.run("VALUE = 1\n").result == "survived"
+
+
+WRITES = """
+import os, pathlib, pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(number):
+    with open(pathlib.Path(__file__).with_name("order"), "a") as out:
+        out.write(str(number))
+    import anarchon.value
+    assert anarchon.value.VALUE != number
+"""
+
+
+def test_whoever_killed_lately_comes_first(project, tmp_path):
+    bench = project("value.py", "VALUE = 9\n", WRITES)
+    for value in (9, 2, 1, 1, 9):
+        bench.run(f"VALUE = {value}\n")
+    assert (tmp_path / "order").read_text() == "012" + "012" + "201" + "1" + "120"
+
+
+PLUGINS = 'pytest_plugins = ["tests.servers.fixtures"]\n'
+USES_A_SERVER = """
+import pathlib
+
+def test_it(shared_server):
+    server = shared_server("redis-8.2")
+    assert server.ask("PING") == b"PONG"
+    with open(pathlib.Path(__file__).with_name("folders"), "a") as out:
+        print(server.ask("CONFIG", "GET", "dir")[1].decode(), file=out)
+    import anarchon.value, time
+    time.sleep(anarchon.value.VALUE)
+    assert anarchon.value.VALUE == 0
+"""
+
+
+def test_a_conftest_that_imports_the_package_sees_each_mutant(project, tmp_path):
+    imports = "import anarchon.value\nVALUE = anarchon.value.VALUE\n"
+    (tmp_path / "conftest.py").write_text(imports + PLUGINS)
+    body = "def test_it():\n    import conftest\n    assert conftest.VALUE == 1\n"
+    bench = project("value.py", "VALUE = 1\n", body)
+    assert bench.run("VALUE = 1\n").result == "survived"
+    assert bench.run("VALUE = 2\n") == ("killed", "test_it.py::test_it", ANY, False)
+    assert bench.run("VALUE = 0 / 0\n") == ("killed", "conftest.py", ANY, False)
+    assert bench.run("VALUE = 1\n").result == "survived"
+
+
+@pytest.mark.parametrize("named", ["test_it.py", "conftest.py"])
+def test_servers_are_started_once_and_again_after_a_run_that_hung(project, tmp_path, named):
+    bench = project("value.py", "VALUE = 0\n", USES_A_SERVER)
+    with (tmp_path / named).open("a") as file:
+        file.write(PLUGINS)
+    for value in (0, 0, 0, HANGS_SECONDS + 0.5, 0):
+        bench.run(f"VALUE = {value}\n")
+    own, one, same, hung, again, after = (tmp_path / "folders").read_text().splitlines()
+    assert one == same == hung
+    assert len({own, one, again, after}) == 4
+
+
+def test_nothing_is_said_of_mutants_when_the_unchanged_source_fails(project):
+    bench = project("least.py", SOURCE, "def test_it():\n    assert False\n")
+    with pytest.raises(SystemExit, match=r"killed: test_it\.py::test_it"):
+        bench.measure()
+
+
+def test_a_run_that_no_test_decides_ends_everything():
+    class Strange:
+        def run(self, _source):
+            return Outcome("ended with 3")
+
+    with pytest.raises(SystemExit, match="ended with 3"):
+        list(mutate.tried(mutants(SOURCE), [Strange()]))

@@ -55,10 +55,12 @@ THREAD_MAKERS = {
     "_aside.py",  # calls that Ctrl-C must not cut in two
     "_lifecycle_thread.py",  # a start in the background, and the one that leads a running scheduler
     "_lifecycle_outlet.py",  # listeners and log lines
+    "_prometheus_shared.py",  # writes files that several processes share
     "_threads.py",
     "_threads_schedules.py",  # asks the schedules of others
     "_threads_workers.py",
     "context.py",  # `on_abort`
+    "_ping_sending.py",  # waits for other people's servers, while there is something to send
 }
 
 # Loaded neither by `import anarchon` nor with its names: each costs milliseconds.

@@ -18,8 +18,10 @@ from .exact import Exact
 from .history import Histories, Trims
 from .leases import Cancels, Releases, Renewals, Saves
 from .looks import Looks
+from .passing import Counts, Passing
 from .races import Races
 from .takeovers import Blocks, Deaths, Handovers, Takeovers
+from .trims import ExactTrims
 from .witness import SteadyLeases, Witnesses
 
 __all__ = ["BackendContract", "LeaseBackendContract"]
@@ -37,6 +39,8 @@ class LeaseBackendContract(
     Deaths,
     Blocks,
     Handovers,
+    Passing,
+    Counts,
     Witnesses,
     SteadyLeases,
     Renewals,
@@ -45,5 +49,6 @@ class LeaseBackendContract(
     Saves,
     Cancels,
     Exact,
+    ExactTrims,
 ):
     """What a backend with leases must do."""

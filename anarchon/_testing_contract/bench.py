@@ -110,8 +110,6 @@ class Wishes:
         self.any: Any = backend  # for operations that only some backends have
         self.backend = backend
         self.clock = clock
-        # How far a clock that nobody holds may move on between two readings of it.
-        self.play_ms = 0 if isinstance(clock, HandClock) else 40
         self.lease_ms = lease_ms
         self.margin_ms = max(lease_ms / 10, 250)
         self.witness_ms = lease_ms - self.margin_ms
@@ -218,10 +216,10 @@ class Bench(Wishes):
         return answer
 
     def renew(self, slot: float, attempt: int = 1, *, by: str = "a", job: str = ANY_JOB) -> bool:
-        """Renew one lease; False when it is lost."""
+        """Renew one lease; False when it is lost, or done."""
         lease = self.lease(slot, attempt, job)
         renewed: Renewed = self.any.renew([lease], owner=self.owner(by), lease_ms=self.lease_ms)
-        return lease not in renewed.lost
+        return lease not in (*renewed.lost, *renewed.done)
 
     def manual(self, token: str, slot: float = 0, *, by: str = "a", job: str = ANY_JOB) -> Lease:
         """Record a manual run as running and return its lease."""
@@ -315,3 +313,10 @@ class Contract:
         backend = self.make_backend(tmp_path)
         yield Bench(backend, self.make_clock(backend), self.lease_ms)
         backend.close()
+
+    @pytest.fixture
+    def still(self, bench: Bench) -> Bench:
+        """Have a store whose clock a test can stop."""
+        if not self.clock_stands_still:
+            pytest.skip("needs a store whose clock stands still")
+        return bench

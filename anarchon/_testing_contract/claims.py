@@ -100,6 +100,13 @@ class FirstClaims(Contract):
         answers = bench.claims(*wishes, wins=1).answers
         assert [type(answer) for answer in answers] == [Free, Won, Free]
 
+    def test_what_is_mine_counts_once(self, bench: Bench) -> None:
+        """The rest of the bound is for other runs."""
+        bench.claim(0, job="mine")
+        wishes = [bench.wish(0, job=job) for job in ("before", "mine", "after")]
+        answers = bench.claims(*wishes, wins=2).answers
+        assert [type(answer) for answer in answers] == [Won, Won, Free]
+
     def test_wins_are_given_in_the_order_sent(self, bench: Bench) -> None:
         """Over the bound a run is free, and stays so."""
         wishes = [bench.wish(0, job=job) for job in "dbca"]
@@ -227,6 +234,14 @@ class Fences(Contract):
         answer = bench.claim(0, fence_seen=2**53 - 1)
         assert isinstance(answer, Won)
         assert answer.fence < 2**53 - 2**50
+
+    def test_it_ends_at_the_highest_that_can_be_counted(self, bench: Bench) -> None:
+        """A job that came so far goes on with that one."""
+        for slot in (0, 0.001):
+            answer = bench.claim(slot, fence_seen=2**53 - 2)
+            assert isinstance(answer, Won)
+            assert answer.fence == 2**53 - 1
+            bench.finish(slot)
 
 
 class Skips(Contract):

@@ -72,6 +72,17 @@ class Renewals(Contract):
         bench.finish(0, 2)
         assert not bench.renew(0, 2)
 
+    def test_a_success_is_done_and_not_lost(self, bench: Bench) -> None:
+        """To its owner, and to nobody else; a failure is lost."""
+        leases = [bench.lease(0, job=job) for job in ("good", "bad")]
+        for job, status in (("good", "success"), ("bad", "failed")):
+            bench.claim(0, job=job)
+            bench.finish(0, job=job, status=status)
+        for by, done in (("a", tuple(leases[:1])), ("b", ())):
+            renewed = bench.any.renew(leases, owner=bench.owner(by), lease_ms=bench.lease_ms)
+            assert renewed.done == done
+            assert set(renewed.lost) == set(leases) - set(done)
+
     def test_it_never_creates_a_record(self, bench: Bench) -> None:
         """Missing means lost."""
         assert not bench.renew(0)
@@ -240,6 +251,17 @@ class Saves(Contract):
         answer = bench.claim(0.001)
         assert isinstance(answer, Won)
         assert answer.checkpoint is None
+
+    def test_a_manual_run_of_the_same_millisecond_has_its_own(self, bench: Bench) -> None:
+        """The token is part of the identity."""
+        lease = bench.manual("token-1", 0)
+        assert bench.any.save(lease, owner=bench.owner("a"), value="manual")
+        bench.claim(0)
+        for kept in (None, "1", "2"):
+            answer = bench.claim(0)
+            assert isinstance(answer, Won)
+            assert answer.checkpoint == kept
+            assert self.save(bench, "1" if kept is None else "2")
 
 
 class Cancels(Contract):

@@ -48,15 +48,6 @@ class Witnesses(TakeoverBase):
         old = dead.pace()._replace(steady_ms=int(dead.witness_ms))
         assert isinstance(dead.claim(0, by="b", wants=2, beat=0, pace=old), Won)
 
-    @pytest.mark.parametrize("sign", [1, -1])
-    def test_clocks_agree_within_half_the_margin(self, dead: Bench, sign: int) -> None:
-        """Whichever of them is ahead."""
-        half_ms = int(dead.margin_ms / 2)
-        for apart_ms, answer in ((half_ms + dead.play_ms, Held), (half_ms - 1 - dead.play_ms, Won)):
-            pace = dead.pace()
-            apart = pace._replace(expected_ms=pace.expected_ms + sign * apart_ms)
-            assert isinstance(dead.claim(0, by="b", wants=2, beat=0, pace=apart), answer)
-
     def test_nothing_is_enough_before_the_lease_s_end(self, dead: Bench) -> None:
         """Except the same beat seen for a whole lease."""
         dead.claim(0, by="owner-1")  # the repeat extends the lease: beat 1

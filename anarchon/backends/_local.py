@@ -8,20 +8,16 @@ transaction. They can be replaced, by a clock moved by hand or by a simulator's.
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from .._values import Limits
-from ..errors import BackendUnavailable
 from . import _operations as operations
 from . import _rules_end as ends
+from ._opened import Opened
 from ._rules import Moment
-from ._storable import check_checkpoint, check_job, check_manual, checked_namespace
-from .base import LeaseBackend
+from ._storable import check_checkpoint, check_job, check_manual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +32,6 @@ if TYPE_CHECKING:
         Renewed,
         Result,
         RunKey,
-        ServerInfo,
         Settled,
         SkipWish,
         Status,
@@ -75,7 +70,7 @@ if TYPE_CHECKING:
     Operation: TypeAlias = Callable[[Rows, Moment], T]
 
 
-class Storage(LeaseBackend):
+class Storage(Opened):
     """Where rows are kept: how to run a function over them inside a transaction.
 
     `_steady` says that lease time can't step. A simulator may set it to False: leases
@@ -87,12 +82,8 @@ class Storage(LeaseBackend):
     _boot = ""
 
     def __init__(self, namespace: str) -> None:
-        self.namespace = checked_namespace(namespace)
+        super().__init__(namespace)
         self._time = HostClock()
-        self._limits = Limits()
-        self._users = 0
-        self._pid = os.getpid()
-        self._guard = threading.Lock()
 
     @abstractmethod
     def _read(self, operation: Operation[T], seconds: float) -> T:
@@ -118,44 +109,6 @@ class Storage(LeaseBackend):
         wall_ms = self._time.wall_ms()
         lease_ms = self._time.lease_ms() if self._steady else wall_ms
         return Moment(wall_ms, lease_ms, self._boot, self._steady)
-
-    @abstractmethod
-    def _connect(self) -> ServerInfo:
-        """Make sure that the store can be used, within the limits."""
-
-    def open(self, limits: Limits) -> ServerInfo:
-        """Count one user more; see `ClaimBackend.open`. May be called from any thread.
-
-        Whoever opens closes, also when this raises: the count is of calls, not of successes.
-        """
-        self._notice_fork()
-        self._limits = limits
-        with self._guard:
-            self._users += 1
-        return self._connect()
-
-    def close(self) -> None:
-        """Count one user less; never raises."""
-        self._notice_fork()
-        with self._guard:
-            self._users = max(0, self._users - 1)
-
-    def abandon(self) -> None:
-        """Forget every lock and user: this is a forked child, and nothing here is its own."""
-        self._pid = os.getpid()
-        self._guard = threading.Lock()
-        self._users = 0
-
-    def _notice_fork(self) -> None:
-        if self._pid != os.getpid():
-            self.abandon()
-
-    def _check_open(self) -> None:
-        self._notice_fork()
-        if not self._users:
-            raise BackendUnavailable(
-                f"{self!r} is not open: start() opens it, and after stop() nothing is asked of it."
-            )
 
 
 class LocalBackend(Storage):

@@ -30,6 +30,7 @@ from ._rules import (
     AttemptRow,
     Facts,
     JobState,
+    has_succeeded,
     holds,
     is_paused,
     open_run,
@@ -137,7 +138,7 @@ def skip(rows: Rows, now: Moment, wishes: Sequence[SkipWish], owner: Owner, pace
     asked = {wish.key for wish in wishes}
     others = [
         open_run(run, owner, now)
-        for job in names(wish.key.job for wish in wishes)
+        for job in names(wish.key.job for wish in wishes if is_storable(wish.key))
         for run in [run for run in rows.open_runs(job) if run.key not in asked][:NAMED_OPEN]
     ]
     return Claims(tuple(answers), tuple(others), (), now.wall_ms)
@@ -197,15 +198,16 @@ def renew(rows: Rows, now: Moment, leases: Sequence[Lease], owner: Owner, lease_
     """Extend the leases that are still the asker's."""
     lost: list[Lease] = []
     cancelled: list[Lease] = []
+    done: list[Lease] = []
     for lease in leases:
         run = rows.run(lease.key) if is_storable(lease.key) else None
         if run is None or not holds(run, lease.attempt, owner):
-            lost.append(lease)
+            (done if has_succeeded(run, lease.attempt, owner) else lost).append(lease)
             continue
         rows.extend(renewed(run, lease_ms, now))
         if run.cancel:
             cancelled.append(lease)
-    return Renewed(tuple(lost), tuple(cancelled), now.wall_ms)
+    return Renewed(tuple(lost), tuple(cancelled), now.wall_ms, tuple(done))
 
 
 def save(rows: Rows, _now: Moment, lease: Lease, owner: Owner, value: str) -> bool:

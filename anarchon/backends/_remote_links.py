@@ -3,24 +3,22 @@
 A subclass says how to connect, and how one `Call` is made on one connection before a
 deadline.
 
-A connection serves one call at a time. The scheduler makes at most two calls at once, so
-it has at most two connections; what users ask has a short one of its own. One on which
-anything went wrong is thrown away, and so is one that came through a fork.
+A connection serves one call at a time. The scheduler makes at most two calls at once, so it
+keeps at most two connections; what users ask has a short one of its own, and handlers that
+save checkpoints may have one each for that moment. One on which anything went wrong is thrown
+away, and so is one that came through a fork.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .._values import Limits
-from ..errors import BackendError, BackendUnavailable
+from ..errors import BackendError
 from ._aside import aside
-from ._storable import checked_namespace
-from .base import LeaseBackend
+from ._opened import Closable, Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,32 +27,18 @@ if TYPE_CHECKING:
     from . import _wire as wire
 
 
-class Link(Protocol):
-    """A connection."""
-
-    def close(self) -> None:
-        """Close it, without a word to the server that could take time; never raises."""
-        ...
-
-
-L = TypeVar("L", bound=Link)
+L = TypeVar("L", bound=Closable)
 T = TypeVar("T")
 
+MOST_IDLE = 2
 GRAVEYARD: list[object] = []  # connections of a parent process: neither used nor collected
 
 
-class Remote(LeaseBackend, Generic[L]):
+class Remote(Opened, Generic[L]):
     """A store on a server, with the connections to it."""
 
-    def __init__(self, namespace: str) -> None:
-        self.namespace = checked_namespace(namespace)
-        self._limits = Limits()
-        self._reset()
-
-    def _reset(self) -> None:
-        self._pid = os.getpid()
-        self._guard = threading.Lock()
-        self._users = 0
+    def _begin(self) -> None:
+        super()._begin()
         self._idle: list[L] = []
 
     # --- what a subclass says ---------------------------------------------------
@@ -84,16 +68,8 @@ class Remote(LeaseBackend, Generic[L]):
 
     # --- lifecycle --------------------------------------------------------------
 
-    def open(self, limits: Limits) -> ServerInfo:
-        """Connect and check the server; see `ClaimBackend.open`.
-
-        Whoever opens closes, also when this raises: the count is of calls, not of successes.
-        """
-        self._notice_fork()
-        self._limits = limits
-        with self._guard:
-            self._users += 1
-        deadline = time.monotonic() + limits.connect
+    def _connect(self) -> ServerInfo:
+        deadline = time.monotonic() + self._limits.connect
         return aside(lambda: self._often(lambda link: self._inspected(link, deadline), deadline))
 
     def prepare(self, jobs: Sequence[str]) -> None:
@@ -103,30 +79,14 @@ class Remote(LeaseBackend, Generic[L]):
         deadline = time.monotonic() + self._limits.connect
         aside(lambda: self._often(lambda link: self._prepared(link, deadline), deadline))
 
-    def close(self) -> None:
-        """Close the connections when the last user goes; never raises."""
-        self._notice_fork()
-        with self._guard:
-            self._users = max(0, self._users - 1)
-            over = not self._users
-        if over:
-            self._drop_idle()
-
     def abandon(self) -> None:
         """Forget every connection and lock without touching it: this is a forked child."""
         GRAVEYARD.append(self._idle)
-        self._reset()
+        super().abandon()
 
-    def _notice_fork(self) -> None:
-        if self._pid != os.getpid():
-            self.abandon()
-
-    def _check_open(self) -> None:
-        self._notice_fork()
-        if not self._users:
-            raise BackendUnavailable(
-                f"{self!r} is not open: start() opens it, and after stop() nothing is asked of it."
-            )
+    def _left_over(self) -> list[L]:
+        links, self._idle = self._idle, []
+        return links
 
     # --- connections ------------------------------------------------------------
 
@@ -173,14 +133,18 @@ class Remote(LeaseBackend, Generic[L]):
 
     def _drop_idle(self) -> None:
         with self._guard:
-            links, self._idle = self._idle, []
+            links = self._left_over()
         for link in links:
             link.close()
 
     def _gave_back(self, link: L) -> bool:
-        """Keep a connection for the next call; False when the store was closed meanwhile."""
+        """Keep a connection for the next call; False when that is not to be.
+
+        The store was closed meanwhile; or handlers asked, many at once perhaps, and what the
+        scheduler itself needs is there already.
+        """
         with self._guard:
-            if not self._users:
+            if not self._users or len(self._idle) >= MOST_IDLE:
                 return False
             self._idle.append(link)
             return True

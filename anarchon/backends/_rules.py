@@ -222,6 +222,16 @@ def holds(run: RunState | None, attempt: int, owner: Owner) -> bool:
     )
 
 
+def has_succeeded(run: RunState | None, attempt: int, owner: Owner) -> bool:
+    """Whether this attempt was the asker's, and is recorded as a success."""
+    return (
+        run is not None
+        and run.status == "success"
+        and run.owner == owner.token
+        and run.attempt == attempt
+    )
+
+
 def has_ended(run: RunState, wish: Wish, ask: Ask) -> bool:
     """Whether the asker may take the lease that it saw for ended."""
     unseen_ms = -1.0

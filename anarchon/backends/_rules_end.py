@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._states import UNCOMMITTED
 from .._values import (
     Early,
     Held,
@@ -121,7 +122,12 @@ def _last_death(run: RunState, ending: Ending) -> Ending:
 
 
 def _ending(result: Result, now: Moment) -> Ending:
-    """Return how a result ends its line; the end is as far from the start as was measured."""
+    """Return how a result ends its line; the end is as far from the start as was measured.
+
+    A success that was to be recorded in a transaction of the handler's, and was not, is none.
+    """
+    if result.completes and result.status == "success":
+        result = result._replace(status="failed", error=UNCOMMITTED)
     started = result.started_ms > 0
     return Ending(
         result.status,

@@ -37,7 +37,7 @@ GRAVEYARD: list[object] = []
 _links: set[weakref.ref[Link]] = set()
 
 # Bytes that are no UTF-8 must not make a row, and all others with it, unreadable.
-_text = partial(str, encoding="utf-8", errors="replace")
+as_text = partial(str, encoding="utf-8", errors="replace")
 
 
 class Replaced(Exception):
@@ -45,10 +45,10 @@ class Replaced(Exception):
 
 
 class Link:
-    """One connection, of one thread in one process.
+    """One connection, of one process, for one call at a time.
 
-    Only its thread uses it; another thread may close it, at once when it is idle and else
-    as soon as its call has ended.
+    Another thread than the one that calls may close it: at once when it is idle, and else as
+    soon as its call has ended.
     """
 
     __slots__ = (
@@ -80,18 +80,21 @@ class Link:
                 path, timeout=0, isolation_level=None, check_same_thread=False
             )
             _links.add(weakref.ref(self, _links.discard))
-        self._connection.text_factory = _text
+        self._connection.text_factory = as_text
         self._synchronous = synchronous
 
     def __del__(self) -> None:
         if hasattr(self, "_connection"):
             self.close()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether this connection is ours, and neither failed nor is to be closed."""
+        return not self._doomed and self._pid == os.getpid()
+
     def is_current(self) -> bool:
-        """Whether this connection is ours, whole, and still that of the files at its path."""
-        if self._doomed or self._pid != os.getpid():
-            return False
-        return self._parts.are_the_same()
+        """Whether this connection is whole, and still that of the files at its path."""
+        return self.is_whole and self._parts.are_the_same()
 
     def is_stale(self) -> bool:
         """Whether this connection is ours, and goes on with files that others don't see."""
@@ -137,7 +140,7 @@ class Link:
         """
         try:
             with self._lock, inside, explained(self._path):
-                self._check_whole()
+                _replaced_unless(not self._doomed)
                 return work(self)
         except (BackendUnavailable, Replaced) as error:
             self._doomed = True
@@ -175,7 +178,7 @@ class Link:
         with files.writers_queue(self._queue, deadline):
             files.patiently(lambda: connection.execute("BEGIN IMMEDIATE"), deadline)
             try:
-                self._check_place()
+                _replaced_unless(self._parts.are_the_same())
                 answer = operation(SqliteRows(connection, namespace), now())
                 connection.execute("COMMIT")
             except BaseException:
@@ -183,14 +186,6 @@ class Link:
                     connection.execute("ROLLBACK")
                 raise
         return answer
-
-    def _check_whole(self) -> None:
-        if self._doomed:
-            raise Replaced
-
-    def _check_place(self) -> None:
-        if not self._parts.are_the_same():
-            raise Replaced
 
     def try_writing(self, deadline: float) -> None:
         """Take the write lock once: that the file can't be written is better known early."""
@@ -270,6 +265,12 @@ class Link:
                 f"The SQLite store {self._path} can't have a write-ahead log (its journal stays "
                 f'"{mode}"): use a file on a local disk.'
             )
+
+
+def _replaced_unless(is_so: bool) -> None:  # noqa: FBT001 - it is the whole of the question
+    """Raise `Replaced` where a connection is not, or no longer, what is to be asked."""
+    if not is_so:
+        raise Replaced
 
 
 def connected(path: str, synchronous: str, deadline: float, *, ready: bool) -> Link:

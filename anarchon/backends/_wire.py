@@ -27,15 +27,16 @@ pause                 job, duration                               (none)
 Times are whole milliseconds, a flag is 0 or 1, what may be missing is None: `unseen` when
 the asker never saw that renewal, `job` of a pause for every job, `duration` of one without
 end (0 ends it). A result is: job, slot, manual, attempt, status, reason, started,
-duration, detail, error, traceback, fence, counted.
+duration, detail, error, traceback, fence, counted, completes.
 
 Answers are lists that begin with their kind:
 
 - claim and skip: ``won, attempt, left, fence, checkpoint``; ``held, *open``;
   ``waiting, attempt``; ``closed, status, detail, by, line or None`` (the line where the
   asker's token decided); ``free``; ``missing``; ``early, wait``; ``suspect, slot, *open``.
-- finish, release, record_manual: ``recorded, status, detail``; ``released``; ``lost``.
-- renew: ``ok``, ``lost``, ``cancelled``; save and cancel: ``yes``, ``no``.
+- finish, release, record_manual: ``recorded, status, detail``; ``released``; ``lost``;
+  ``undecided``.
+- renew: ``ok``, ``lost``, ``done``, ``cancelled``; save and cancel: ``yes``, ``no``.
 - history: its lines.
 
 *open* is: state, attempt, beat, left, lease, heartbeat, owner. An open run elsewhere than
@@ -67,6 +68,7 @@ from .._values import (
     RunKey,
     Settled,
     Suspect,
+    Undecided,
     Waiting,
     Won,
 )
@@ -163,7 +165,7 @@ def settle_call(operation: str, results: Sequence[Result], owner: Owner, *more: 
 
 def _result(result: Result) -> tuple[Scalar, ...]:
     key, *rest = printable(result)
-    return (*key, *rest[:-1], int(result.counted))
+    return (*key, *rest[:-2], int(result.counted), int(result.completes))
 
 
 def renew_call(leases: Sequence[Lease], owner: Owner, lease_ms: int) -> Call:
@@ -262,18 +264,21 @@ def _settlement(result: Result, words: Words) -> Settlement:
             return Released(lease)
         case "lost":
             return Lost(lease)
+        case "undecided":
+            return Undecided(lease)
     raise ValueError(f"a store can't answer a result with {words[0]!r}")
 
 
 def renewed_of(leases: Sequence[Lease], reply: Reply) -> Renewed:
-    """Return which leases are lost, and which runs somebody asked to cancel."""
+    """Return which leases are lost or done, and which runs somebody asked to cancel."""
     answers: Iterator[Words] = iter(reply.answers)
     told = [next(answers)[0] if is_storable(lease.key) else "lost" for lease in leases]
     pairs = list(zip(leases, told, strict=True))
-    lost, cancelled = (
-        tuple(lease for lease, word in pairs if word == wanted) for wanted in ("lost", "cancelled")
+    lost, cancelled, done = (
+        tuple(lease for lease, word in pairs if word == wanted)
+        for wanted in ("lost", "cancelled", "done")
     )
-    return Renewed(lost, cancelled, reply.store_ms)
+    return Renewed(lost, cancelled, reply.store_ms, done)
 
 
 def looked_of(owner: Owner, reply: Reply) -> Looked:

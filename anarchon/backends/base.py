@@ -22,7 +22,9 @@ a backend that isn't open, on a short connection of their own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +47,15 @@ if TYPE_CHECKING:
         Wish,
     )
 
+Holding: TypeAlias = Literal["held", "lost", "done"]  # done: it was completed before
+
 FORMAT_VERSION = 1
+
+_NOT_HERE = (
+    "{!r} shares no transactions: ctx.fenced() and ctx.complete() need a PostgresBackend, or a "
+    "SqliteBackend on the file that the transaction writes to. For other databases there is "
+    "ctx.fence: UPDATE ... SET fence = %s WHERE ... AND fence < %s."
+)
 
 
 class ClaimBackend(ABC):
@@ -130,7 +140,10 @@ class LeaseBackend(ClaimBackend):
 
     @abstractmethod
     def renew(self, leases: Sequence[Lease], *, owner: Owner, lease_ms: int) -> Renewed:
-        """Extend these leases; never creates a record, never looks at the lease's end."""
+        """Extend these leases; never creates a record, never looks at the lease's end.
+
+        One whose attempt is recorded as a success, and was the asker's, is `done` and not lost.
+        """
 
     @abstractmethod
     def look(self, jobs: Sequence[str], *, owner: Owner) -> Looked:
@@ -159,3 +172,35 @@ class LeaseBackend(ClaimBackend):
     @abstractmethod
     def cancel(self, key: RunKey) -> bool:
         """Close a waiting run, flag a running one; False when no such run is open."""
+
+    def fence(self, connection: object, lease: Lease, *, owner: Owner) -> Holding:
+        """Make every later attempt of a run wait for the transaction of this connection.
+
+        `connection` is the user's, to the store's own database, and has a transaction of the
+        user's. Renewals go on meanwhile. A store that has no transactions to share keeps this
+        method, which refuses; so it does for the next two.
+
+        Raises:
+            ConfigurationError: The connection can't be used for this, or no connection can.
+            Exception: Whatever the user's own driver raises.
+        """
+        del connection, lease, owner
+        raise ConfigurationError(_NOT_HERE.format(self))
+
+    def complete(self, connection: object, result: Result, *, owner: Owner) -> Holding:
+        """Record a success in the transaction of this connection, and hold the run as `fence`.
+
+        Once that is committed no attempt follows, whatever becomes of this process. Of a result
+        with `completes`, `finish` and `release` say `Recorded` then, with the success; they say
+        `Undecided` as long as the transaction is open; and else the transaction is over, and
+        never was a success.
+        """
+        del connection, result, owner
+        raise ConfigurationError(_NOT_HERE.format(self))
+
+    def refuse(self, connection: object) -> None:
+        """Make sure that the transaction of this connection isn't committed; never raises.
+
+        It was asked about a run that is somebody else's, so its effect must not be seen.
+        """
+        del connection

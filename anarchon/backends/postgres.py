@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
 
-from .._values import ServerInfo
+from .._durations import shown
+from .._values import Lease, ServerInfo
 from ..errors import BackendError, BackendUnavailable, ConfigurationError, ServerTooOld
 from . import _postgres_advice as advice
 from . import _postgres_schema as schemas
@@ -20,7 +22,7 @@ from . import _postgres_words as words
 from ._postgres_links import Address, Function, Pool, PostgresLink
 from ._postgres_wait import ask, ask_function
 from ._remote import RemoteBackend
-from ._storable import checked_silence
+from ._storable import checked_silence, is_storable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
     import psycopg_pool
     from psycopg.pq.abc import PGconn
 
-    from .._values import Limits
+    from .._values import Limits, Owner, Result
     from . import _wire as wire
     from ._postgres_links import Source
+    from .base import Holding
 
 MINIMUM = 13
 _SHOWN = ("service", "host", "hostaddr", "port", "dbname")  # of an address, in messages
+_MANUAL_LEASE_MS = 60_000  # until its first renewal: a manual run is never taken over
 _INSTALL = "python -m pip install 'anarchon[postgres]'"
 
 
@@ -111,7 +115,8 @@ class PostgresBackend(RemoteBackend[PostgresLink]):
         with link.session(deadline) as pgconn:
             sent, wall = time.monotonic(), time.time()
             answer = ask(pgconn, advice.INSPECT, (_bytes(self._schema),), deadline)
-            trip = time.monotonic() - sent
+            received = time.monotonic()
+            trip = received - sent
             found = advice.Found(*json.loads(answer or b"[]"))
             self._check(found)
             schemas.check_format(pgconn, self._named(found.schema), deadline)
@@ -119,7 +124,8 @@ class PostgresBackend(RemoteBackend[PostgresLink]):
         # What the round trip may explain is no offset.
         sure_ms = max(0.0, abs(offset_ms) - trip * 500)
         told = advice.findings(found, sure_ms, self._silence)
-        return ServerInfo("postgres", found.version, found.store_ms, steady=False, findings=told)
+        age = time.monotonic() - received
+        return ServerInfo("postgres", found.version, found.store_ms, False, told, trip, age)
 
     def _check(self, found: advice.Found) -> None:
         if found.number < MINIMUM * 10_000:
@@ -150,6 +156,57 @@ class PostgresBackend(RemoteBackend[PostgresLink]):
 
     def _explained(self, error: Exception) -> BackendError:
         return advice.explained(error, repr(self), self._secrets)
+
+    # --- a transaction of the user's ----------------------------------------------
+
+    def fence(self, connection: object, lease: Lease, *, owner: Owner) -> Holding:
+        """Make a takeover wait for a transaction; see `LeaseBackend.fence`."""
+        return self._hold(connection, lease, owner, completes=False)
+
+    def complete(self, connection: object, result: Result, *, owner: Owner) -> Holding:
+        """Record a success in a transaction; see `LeaseBackend.complete`."""
+        if result.key.manual:  # the scheduler may not have come to it yet
+            running = result._replace(status="running", duration_ms=0)
+            self.record_manual([running], owner=owner, lease_ms=_MANUAL_LEASE_MS)
+        lease = Lease(result.key, result.attempt)
+        return self._hold(connection, lease, owner, completes=True)
+
+    def refuse(self, connection: object) -> None:
+        """Have a transaction fail; see `LeaseBackend.refuse`."""
+        with suppress(Exception):  # the one that fails it, or what else has ended it
+            self._shared(connection, "anarchon_refuse_v1(%s::text)", ("its run is not held",))
+
+    def _hold(self, connection: object, lease: Lease, owner: Owner, *, completes: bool) -> Holding:
+        self._check_open()
+        key = lease.key
+        if not is_storable(key):
+            return "lost"
+        texts = [words.text_of(text).decode() for text in (self.namespace, owner.token, key.job)]
+        word = self._shared(
+            connection,
+            # Typed, since a driver may send the numbers as anything.
+            "anarchon_hold_v1("
+            "%s::text, %s::text, %s::text, %s::bigint, %s::text, %s::bigint, %s::boolean)",
+            (*texts, key.slot_ms, key.manual, lease.attempt, completes),
+        )
+        if word == "elsewhere":
+            raise self._elsewhere(f"knows no job {shown(key.job)}")
+        return cast("Holding", word)
+
+    def _shared(self, connection: object, call: str, values: tuple[object, ...]) -> object:
+        from ._user_connections import NoStore, postgres_value
+
+        schema = schemas.quoted(self._named(self._current)).replace("%", "%%")
+        try:
+            return postgres_value(connection, f"SELECT {schema}.{call}", values)
+        except NoStore as error:
+            raise self._elsewhere("has no store") from error.__cause__
+
+    def _elsewhere(self, what: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"The connection's database {what} of {self!r}: give a connection to the scheduler's "
+            "own database."
+        )
 
     # --- the schema -------------------------------------------------------------
 

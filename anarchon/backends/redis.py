@@ -91,14 +91,16 @@ class RedisBackend(RemoteBackend[RedisLink]):
         return super().open(limits)
 
     def _inspected(self, link: RedisLink, deadline: float) -> ServerInfo:
-        sent = time.time()
+        sent, wall = time.monotonic(), time.time()
         reply = self._answer(link, Call("look", ("",)), deadline)  # refuses a newer format
-        offset_ms = server.offset_between(reply.store_ms, sent)
+        received = time.monotonic()
+        offset_ms = server.offset_between(reply.store_ms, wall)
         facts = server.facts_of(link.talk, deadline)
         store, version = server.version_of(facts)
         found = server.findings(facts, self._replicas, offset_ms)
         heard = tuple(finding for finding in found if finding.name not in self._silence)
-        return ServerInfo(store, version, reply.store_ms, steady=False, findings=heard)
+        trip, age = received - sent, time.monotonic() - received
+        return ServerInfo(store, version, reply.store_ms, False, heard, trip, age)
 
     def _prepared(self, link: RedisLink, deadline: float) -> None:
         (words,) = link.run(script_of("prepare"), [], deadline)

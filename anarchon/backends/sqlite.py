@@ -4,17 +4,17 @@ A claim first judges on a read snapshot, which blocks nobody and costs microseco
 when there is something to write does it queue for the write lock and judge again, so a
 race is lost without waiting. Every other write is one short transaction as well.
 
-Connections are made when a thread first needs one, are used by that thread alone, and
-are closed when the thread ends or the store is closed. One that failed is thrown away,
-and so is one whose file was removed or replaced. One that came through a fork is neither
-used nor closed: SQLite forbids both.
+A connection serves one call at a time. The scheduler makes at most two calls at once, so at
+most two are kept, the first of them from `start` on: a renewal in a busy process has no time
+to open one. What users ask has a short one of its own. One that failed is thrown away, and
+so is one whose file was removed or replaced. One that came through a fork is neither used
+nor closed: SQLite forbids both.
 """
 # ruff: noqa: PTH100 (`os.path` is loaded anyway, `pathlib` would cost milliseconds at import)
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, TypeVar
@@ -24,9 +24,9 @@ from .._values import ServerInfo
 from ..errors import BackendUnavailable, ConfigurationError, ServerTooOld
 from . import _sqlite_files as files
 from ._aside import aside
-from ._local import LocalBackend
 from ._sqlite_link import GRAVEYARD, connected, in_place
 from ._sqlite_rows import WouldWrite
+from ._sqlite_shared import SharedTransactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MINIMUM = (3, 31, 0)
+MOST_IDLE = 2
 
 
-class SqliteBackend(LocalBackend):
+class SqliteBackend(SharedTransactions):
     """A store in a file, for every process of one machine.
 
     Nothing is opened before `start`; the file is created then, its folder is not. The
@@ -72,8 +73,11 @@ class SqliteBackend(LocalBackend):
         self.database = _absolute(database)
         self._synchronous = synchronous
         self._file_system_of = files.file_system_of
-        self._local = threading.local()
-        self._links: list[weakref.ref[Link]] = []
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._idle: list[Link] = []
+        self._links: list[weakref.ref[Link]] = []  # those in use as well
 
     def __repr__(self) -> str:
         return f"<SqliteBackend {self.database!r} namespace={self.namespace!r}>"
@@ -98,25 +102,19 @@ class SqliteBackend(LocalBackend):
                 "its locks don't hold: use a file on a local disk, or a server as the store."
             )
         deadline = time.monotonic() + self._limits.connect
+        # On a connection that ends: the last to end writes the log back, new tables and all.
         self._once(lambda link: link.try_writing(deadline), deadline)
+        self._often(lambda link: link.look(deadline), deadline)
         return ServerInfo("sqlite", sqlite3.sqlite_version, self._time.wall_ms(), self._steady)
 
-    def close(self) -> None:
-        """Close the connections when the last user goes; never raises."""
-        self._notice_fork()
-        with self._guard:
-            self._users = max(0, self._users - 1)
-            links, self._links = ([], self._links) if self._users else (self._links, [])
-        for link in [reference() for reference in links]:
-            if link is not None:
-                link.close()
+    def _left_over(self) -> list[Link]:
+        links, self._links, self._idle = self._links, [], []
+        return [link for reference in links if (link := reference()) is not None]
 
     def abandon(self) -> None:
         """Forget every connection and lock without touching it: this is a forked child."""
-        GRAVEYARD.append((self._local, [reference() for reference in self._links]))
+        GRAVEYARD.append([reference() for reference in self._links])
         super().abandon()
-        self._local = threading.local()
-        self._links = []
 
     # --- transactions -----------------------------------------------------------
 
@@ -167,49 +165,65 @@ class SqliteBackend(LocalBackend):
     # --- connections ------------------------------------------------------------
 
     def _often(self, work: Callable[[Link], T], deadline: float) -> T:
-        """Work on the connection of this thread, which stays."""
+        """Work on a connection that stays for the next call."""
 
         def attempt() -> T:
-            link = self._mine() or self._kept(deadline)
-            return link.use(work)
+            link = self._taken() or self._new(deadline)
+            try:
+                return link.use(work)
+            finally:
+                self._give_back(link)
 
         return in_place(attempt, self.database, deadline)
 
-    def _kept(self, deadline: float) -> Link:
-        """Return a new connection, which this thread will use from now on."""
+    def _once(self, work: Callable[[Link], T], deadline: float, *, ready: bool = True) -> T:
+        """Work on a connection of its own, also when this backend isn't open.
+
+        This is what users call, on the main thread perhaps, where Ctrl-C may come.
+        """
+        self._notice_fork()
+
+        def attempt() -> T:
+            link = self._make(deadline, ready=ready)
+            try:
+                return link.use(work)
+            finally:
+                link.close()
+
+        return aside(lambda: in_place(attempt, self.database, deadline))
+
+    def _taken(self) -> Link | None:
+        """Take an idle connection that is still to the files at the path, if there is one."""
+        self._notice_fork()
+        while True:
+            with self._guard:
+                if not self._idle:
+                    return None
+                link = self._idle.pop()
+            if link.is_current():
+                return link
+            link.close()
+
+    def _new(self, deadline: float) -> Link:
+        """Return a new connection, which `close` will close if nobody does so before."""
         link = self._make(deadline)
         with self._guard:
             if self._users:  # else the store was closed meanwhile: this is its last use
-                self._local.link = link
                 alive = [one for one in self._links if one() is not None]
                 self._links = [*alive, weakref.ref(link)]
         return link
 
-    def _once(self, work: Callable[[Link], T], deadline: float, *, ready: bool = True) -> T:
-        """Work on the connection of this thread if it has one, else on a short one.
+    def _give_back(self, link: Link) -> None:
+        """Keep a connection for the next call.
 
-        This is what users call, on the main thread perhaps, where Ctrl-C may come.
+        Unless it failed, the store was closed meanwhile, or handlers asked, many at once
+        perhaps, and what the scheduler itself needs is there already.
         """
-
-        def attempt() -> T:
-            mine = self._mine()
-            link = mine or self._make(deadline, ready=ready)
-            try:
-                return link.use(work)
-            finally:
-                if link is not mine:
-                    link.close()
-
-        return aside(lambda: in_place(attempt, self.database, deadline))
-
-    def _mine(self) -> Link | None:
-        self._notice_fork()
-        link: Link | None = getattr(self._local, "link", None)
-        if link is None or link.is_current():
-            return link
-        self._local.link = None
+        with self._guard:
+            if self._users and link.is_whole and len(self._idle) < MOST_IDLE:
+                self._idle.append(link)
+                return
         link.close()
-        return None
 
     def _make(self, deadline: float, *, ready: bool = True) -> Link:
         """Return a new connection; `ready`: to a file that has all tables."""

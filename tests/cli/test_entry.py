@@ -113,9 +113,23 @@ def test_the_output_doesnt_depend_on_the_locale_and_an_arrow_needs_utf_8():
 def test_help_lists_every_command_and_its_summary():
     status, out, err = run("--help")
     assert (status, err) == (0, "")
-    assert "demo    watch three processes share jobs, hand one over and take one over\n" in out
-    assert "next    show the next slots of a schedule\n" in out
-    assert "schema  print what a store in PostgreSQL needs, as SQL\n" in out
+    listed = [line.split(None, 1) for line in out.partition("Commands:\n")[2].splitlines()]
+    assert listed == [
+        ["cancel", "end the run of a slot, wherever it goes on"],
+        ["demo", "watch three processes share jobs, hand one over and take one over"],
+        ["doctor", "say what is wrong with the store, and how to mend it"],
+        ["explain", "tell what became of a slot, and why"],
+        ["export", "write the whole history as lines of JSON"],
+        ["history", "list the last runs, newest first"],
+        ["jobs", "list the jobs, their next slots, and what is paused"],
+        ["next", "show the next slots of a schedule, or of a job"],
+        ["pause", "stop starts of a job, or of all, on every instance"],
+        ["resume", "end a pause"],
+        ["run", "be an instance until SIGTERM or Ctrl-C"],
+        ["run-now", "run a job now, in this process"],
+        ["schema", "print what a store in PostgreSQL needs, as SQL"],
+        ["tail", "show records as they come"],
+    ]
 
 
 def test_the_demo_has_its_own_options_also_as_a_command_of_click():

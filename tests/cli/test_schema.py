@@ -19,6 +19,11 @@ def test_it_prints_the_whole_ddl_without_connecting(backend):
     assert "secret" not in out
 
 
+def test_the_environment_may_name_the_store(monkeypatch):
+    monkeypatch.setenv("ANARCHON_BACKEND", NOWHERE)
+    assert run("schema").out == ddl("public")
+
+
 def test_the_schema_is_public_by_default():
     assert run("schema", "--backend", NOWHERE).out == ddl("public")
 

@@ -70,6 +70,16 @@ def test_a_terminal_that_is_too_narrow_loses_nothing(monkeypatch):
     assert text == PLAIN
 
 
+def test_the_end_of_a_row_is_broken_and_not_cut_off(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "16")
+    out = Terminal()
+    Sheet(out).table(("#", "word", "note"), [("1", "one", "customers")])
+    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    last = "".join(line[10:].strip() for line in text.splitlines() if "─" not in line)
+    assert "─" in text
+    assert last == "notecustomers"
+
+
 def test_long_lines_in_a_file_are_not_broken():
     out = io.StringIO()
     sheet = Sheet(out)

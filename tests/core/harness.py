@@ -20,7 +20,7 @@ from anarchon._messages import (
     Renew,
 )
 from tests.core.stage import MONO0, Stage
-from tests.core.words import T0, held, key, lease, won
+from tests.core.words import T0, aged, held, key, lease, won
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,9 +101,10 @@ class Story(Stage):
         return self.claimed(*(answers[wish.key.job] for wish in call.wishes))
 
     def looking_until_claim(self, *wrong: OpenRun, **how: object) -> Claim:
-        """Let time pass until a claim; every look shows the same."""
+        """Let time pass until a claim; every look shows the same leases as they are now."""
+        now = self.t
         while isinstance(call := self.until(Look | Claim), Look):
-            self.looked(*wrong, **how)
+            self.looked(*(aged(run, self.t - now) for run in wrong), **how)
         return call
 
     def until_keeper(self, kind: object) -> object:

@@ -104,6 +104,7 @@ class Stage:
         self.core = Core(self.settings, self.chance)
         self.mono = MONO0
         self.shift_ms = 0  # how far the wall clock was stepped
+        self.store_stepped = 0.0  # and the store's, in seconds
         self.lane: LANE | None = None
         self.keeper: KEEPER | None = None
         self.sent_at: dict[str, float] = {}
@@ -236,8 +237,13 @@ class Stage:
         call = getattr(self, self._slot(Claim | Skip))
         each = answers * len(call.wishes) if len(answers) == 1 else answers
         said = tuple(a(wish) for a, wish in zip(each, call.wishes, strict=True))
-        store_ms = self.now.wall_ms if store is None else ms(store)
+        store_ms = self.store_ms if store is None else ms(store)
         return self.answer(Claim | Skip, Claims(said, also, closing, store_ms), **how)
+
+    @property
+    def store_ms(self) -> int:
+        """The store's clock, in milliseconds."""
+        return self.now.wall_ms + round(self.store_stepped * 1000)
 
     def looked(
         self, *wrong: OpenRun, others: int | None = None, end: float | None = None, **how: object
@@ -245,11 +251,11 @@ class Stage:
         """Answer the look in flight."""
         count = len(wrong) if others is None else others
         end_ms = None if end is None else round(end * 1000)
-        return self.answer(Look, Looked(wrong, count, end_ms, self.now.wall_ms), **how)
+        return self.answer(Look, Looked(wrong, count, end_ms, self.store_ms), **how)
 
     def open_runs(self, *runs: OpenRun, **how: object) -> list[Action]:
         """Answer the question for unfinished runs."""
-        return self.answer(Unfinished, Looked(runs, len(runs), None, self.now.wall_ms), **how)
+        return self.answer(Unfinished, Looked(runs, len(runs), None, self.store_ms), **how)
 
     def nothing_open(self) -> list[Action]:
         return self.open_runs()

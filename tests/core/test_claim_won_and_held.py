@@ -15,6 +15,7 @@ from anarchon._messages import (
 from tests.core.harness import Story
 from tests.core.words import (
     ME,
+    aged,
     handed_over,
     held,
     job,
@@ -36,7 +37,10 @@ def test_won_runs_the_handler_and_tells_of_it():
     story.claimed(won(fence=77))
     emit, start = story.read()
     assert (emit.event, emit.run.attempt, emit.run.status) == ("started", 1, "running")
-    assert start == StartRun(lease("sync", 10), "scheduled", 77, None, story.core._specs["sync"])
+    spec = story.core._specs["sync"]
+    assert start == StartRun(
+        lease("sync", 10), "scheduled", 77, None, spec, started_ms=story.now.wall_ms
+    )
 
 
 def test_a_win_counts_from_the_sending_of_the_claim():
@@ -160,9 +164,8 @@ def test_a_dead_run_is_taken_over_after_the_witness_when_the_clocks_do_not_agree
     story = Story(job(every=600))
     story.back_up(slot=600, beat=3)
     first_seen = story.t
-    story.until(Look)
-    story.looked(running(key("sync", 600), beat=3, left=-0.5), agrees=False)
-    story.looking_until_claim(running(key("sync", 600), beat=3, left=-10), agrees=False)
+    story.store_stepped = 30
+    story.looking_until_claim(running(key("sync", 600), beat=3, left=0), agrees=False)
     assert story.t == pytest.approx(first_seen + 27.022, abs=0.002)
     assert story.lane.wishes[0].first_seen == pytest.approx(first_seen + 4096)
 
@@ -175,7 +178,7 @@ def test_a_renewal_starts_the_witness_again():
     seen = story.t
     story.until(Look)
     story.looked(others=1)  # not listed: the time first seen is kept
-    call = story.looking_until_claim(running(key("sync", 600), beat=4, left=-20), agrees=False)
+    call = story.looking_until_claim(running(key("sync", 600), beat=4, left=-10.5), agrees=False)
     assert call.wishes[0].first_seen == pytest.approx(seen + 4096)
     assert story.t == pytest.approx(seen + 27.022, abs=0.002)
 
@@ -185,7 +188,8 @@ def test_a_lease_seen_unchanged_for_its_whole_length_has_ended_whatever_the_stor
     story = Story(job(every=7200))
     story.back_up(slot=7200, beat=3)
     first_seen = story.t
-    story.looking_until_claim(running(key("sync", 7200), beat=3, left=3600))
+    story.store_stepped = -3600
+    story.looking_until_claim(running(key("sync", 7200), beat=3, left=3630))
     assert story.t == pytest.approx(first_seen + 30.022, abs=0.002)
 
 
@@ -194,15 +198,44 @@ def test_a_refused_takeover_waits_for_the_next_look(left):
     """Paused, or no wins left: the same claim again at once would be polling."""
     story = Story(job(every=7200))
     story.back_up(slot=7200)
+    lost, story.store_stepped = story.t, 30 - left
     dead = running(key("sync", 7200), left=left)
     story.looking_until_claim(dead)
-    story.claimed(held(left=left))
+    story.claimed(held(left=aged(dead, story.t - lost).left_ms / 1000))
     refused = story.t
     story.until(Look)
     assert story.t - refused > 3
-    story.looked(dead)
+    story.looked(aged(dead, story.t - lost))
     story.until(Claim, within=0.1)
     assert len(story.all(Claim)) == 3
+
+
+def two_handed_over():
+    """See two runs that wait, and claim one of them as a fair share."""
+    story = Story(job("a", every=7200), job("b", every=7200))
+    story.go(7200)
+    story.until(Claim)
+    story.claimed(held(), held())
+    story.until(Look)
+    story.looked(handed_over(key("a", 7200)), handed_over(key("b", 7200)))
+    call = story.until(Claim, within=0.1)
+    assert (len(call.wishes), call.wins) == (2, 1)
+    return story
+
+
+@pytest.mark.parametrize("left", [waiting(), held(left=-1)])
+def test_what_was_left_for_want_of_wins_is_taken_over_in_the_next_round(left):
+    """After a deploy many runs wait at once: a look brings one, and the rounds the others."""
+    story = two_handed_over()
+    (_, second) = story.lane.wishes
+    story.claimed(won(), left)
+    call = story.until(Claim, within=0.1)
+    assert [wish.key for wish in call.wishes] == [second.key]
+    assert call.wins == 2
+    story.claimed(waiting())  # it is paused: no round would bring it
+    assert story.lane is None
+    story.wait(1)
+    assert story.lane is None
 
 
 def test_mine_and_nothing_of_it_here_is_claimed_again():

@@ -20,6 +20,7 @@ from tests.core.words import (
     lease,
     ms,
     running,
+    told_alike,
     won,
 )
 
@@ -111,7 +112,7 @@ def test_a_slot_of_the_future_is_not_closed_as_missed():
     story = Story(job("a", schedule_at=3600), job("b"), workers=1)
     story.jump(3600)
     while isinstance(story.lane, Skip):
-        story.claimed(closed("missed"))
+        story.claimed(told_alike())
     story.until(Claim)
     story.claimed_by_job(a=won(left=7200), b=free())
     story.step_wall(-3600)
@@ -230,7 +231,7 @@ def test_a_step_back_while_a_claim_is_in_flight():
     story.claimed(closed())
     story.jump(3600)
     while isinstance(story.lane, Skip):
-        story.claimed(closed("missed"))
+        story.claimed(told_alike())
     story.until(Claim)
     story.step_wall(-3600)
     story.claimed(early(3600))

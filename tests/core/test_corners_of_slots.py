@@ -28,7 +28,7 @@ def ready(slots: Slots) -> list[tuple[int, int, str]]:
     zero = ms(0)
     return [
         ((w.key.slot_ms - zero) // 1000, (w.next_ms - zero) // 1000, w.detail)
-        for w in slots.missed.ready(99)
+        for w in (*slots.missed.ready(99), *slots.missed.seeking(99))
     ]
 
 

@@ -8,7 +8,7 @@ from anarchon._messages import Now
 
 def ready(misses: Misses) -> dict[int, str]:
     misses.collect(Now(1_000_000, 0.0))
-    return {wish.key.slot_ms: wish.detail for wish in misses.ready(10)}
+    return {wish.key.slot_ms: wish.detail for wish in (*misses.ready(10), *misses.seeking(10))}
 
 
 def test_an_answer_that_comes_late_joins_the_outage_and_drops_no_younger_slot():

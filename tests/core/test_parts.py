@@ -223,7 +223,7 @@ def test_the_wishes_of_a_takeover_carry_what_was_seen():
     story.until(Claim)
     story.claimed(held(attempt=2, beat=7))
     seen = story.mono
-    call = story.looking_until_claim(running(key("sync", 1200), attempt=2, beat=7, left=-1))
+    call = story.looking_until_claim(running(key("sync", 1200), attempt=2, beat=7))
     (wish,) = call.wishes
     assert (wish.wants, wish.beat, wish.fence_seen) == (3, 7, 42)
     assert wish.first_seen == seen

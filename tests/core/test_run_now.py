@@ -32,8 +32,9 @@ def test_a_manual_run_starts_at_once_and_is_written_down_as_running():
     story.go(7)
     run = story.run_now(data={"n": 1})
     (start,) = story.all(StartRun)
+    wall_ms = story.now.wall_ms
     assert start == StartRun(
-        run, "manual", story.now.wall_ms * 1000, None, start.spec, {"n": 1}, has_data=True
+        run, "manual", wall_ms * 1000, None, start.spec, {"n": 1}, has_data=True, started_ms=wall_ms
     )
     (result,) = story.lane.results
     assert isinstance(story.lane, RecordManual)

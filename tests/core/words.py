@@ -103,6 +103,11 @@ def running(
     )
 
 
+def aged(run: OpenRun, seconds: float) -> OpenRun:
+    """Return a run as it is so much later, if nobody renews its lease."""
+    return run._replace(left_ms=run.left_ms - round(seconds * 1000))
+
+
 def handed_over(run: RunKey, attempt: int = 1) -> OpenRun:
     """Return an open run that waits for its next attempt."""
     return OpenRun(run, "waiting", attempt)
@@ -135,6 +140,11 @@ def closed(
         return Closed(wish.key, status, detail, by, run)
 
     return answer
+
+
+def told_alike() -> Callable[[Wish], Answer]:
+    """Say that somebody else has recorded a missed slot, in the words of the asker."""
+    return lambda wish: Closed(wish.key, "missed", wish.detail, OTHER)
 
 
 def free() -> Callable[[Wish], Answer]:

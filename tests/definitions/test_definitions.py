@@ -128,8 +128,9 @@ def test_a_second_job_of_a_name_is_refused():
     host = Host().every("sync", 10, handler)
     message = refusal(host.cron, "sync", "0 8 * * *", other)
     assert message == (
-        "job 'sync': there is one of this name already, on Every('10s'); choose another name,"
-        " or say replace=True"
+        "job 'sync': there is one of this name already, on Every('10s') for"
+        " tests.definitions.host.handler; choose another name for tests.definitions.host.other, or"
+        " say replace=True if this one is to take the place of that"
     )
     assert refusal(host.every("sync", 20), other) == message
     assert host.jobs[0].handler is handler

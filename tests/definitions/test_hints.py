@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import pydoc
 
@@ -49,6 +50,54 @@ def test_a_decorator_without_parentheses(host, form):
     message = refusal(getattr(host, form), handler)
     assert message.startswith(f"@{form} was put above <function handler at ")
     assert f"write @{form}(" in message
+
+
+@pytest.mark.parametrize("form", [*FORMS, "rrule"])
+@pytest.mark.parametrize("host", [Host(), decorators])
+def test_a_name_or_a_schedule_that_is_missing(host, form):
+    define = getattr(host, form)
+    parameter = next(iter(list(inspect.signature(define).parameters)[1:]))
+    message = refusal(define, "foo")
+    assert message.startswith(f"{form}('foo') has no ")
+    assert f"; write {form}(" in message
+    assert message.split(";")[0] == refusal(define, "foo", timeout=3).split(";")[0]
+    assert refusal(define, timeout=3).startswith(f"{form}() has no name and no ")
+    assert refusal(define, **{parameter: "10s"}).startswith(f"{form}() has no name: ")
+    assert refusal(define, name="foo").startswith(f"{form}() has no ")
+
+
+@pytest.mark.parametrize("form", [*FORMS, "rrule"])
+@pytest.mark.parametrize("a_handler", [handler, functools.partial(handler)])
+def test_a_handler_for_what_only_declares(form, a_handler):
+    declare = getattr(decorators, form)
+    message = refusal(declare, "foo", "10s", a_handler)
+    assert message.startswith(f"{form}() of anarchon declares a job on the function below it")
+    assert f"write @{form}(" in message
+    assert f": scheduler.{form}(" in message
+    assert refusal(declare, "foo", "10s", handler=a_handler) == message
+    assert refusal(declare, "foo", "10s", handler=None) == message
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "places"),
+    [
+        (Host(), (handler, "Europe/Athens"), "name, expression, handler"),
+        (decorators, ("Europe/Athens",), "name, expression"),
+    ],
+)
+def test_what_has_to_be_given_by_its_name(host, given, places):
+    message = refusal(host.cron, "foo", "@daily", *given)
+    assert f"was given {2 + len(given)} arguments without their names" in message
+    assert f"; only {places} go without" in message
+
+
+@pytest.mark.parametrize("host", [Host(), decorators])
+def test_all_options_that_are_unknown_are_told(host):
+    assert refusal(host.every, "sync", "10s", timout=3, overlap="skip", jiter=2, args=[]) == (
+        "job 'sync': unknown options 'timout' (did you mean timeout?), 'jiter' (did you mean"
+        " jitter?), 'args' (give functools.partial(function, ...) as the handler, or data= for"
+        " ctx.data)"
+    )
 
 
 @pytest.mark.parametrize("host", [Host(), decorators])

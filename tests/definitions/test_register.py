@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 
 import pytest
@@ -55,6 +56,26 @@ def test_two_objects_without_prefixes_collide_and_nothing_is_defined():
     assert "job 'night': there is one of this name already" in refusal(host.register, Base())
     assert host.names == ["night"]
     assert host.told == [("defined", "night")]
+
+
+def test_two_modules_with_one_name_are_both_told():
+    text = SOURCE.replace("10s", "20s")
+    host = Host().register(module_of(SOURCE, "shop.jobs"))
+    message = refusal(host.register, module_of(text, "mail.jobs"))
+    assert "job 'a': there is one of this name already, on Every('10s') for shop.jobs.a;" in message
+    assert "choose another name for mail.jobs.a, or" in message
+    again = refusal(host.register, module_of(SOURCE, "shop.jobs"))
+    assert "for shop.jobs.a; choose another name, or" in again
+
+
+def test_whatever_a_handler_is_it_is_told():
+    class Call:
+        def __call__(self): ...
+
+    first = functools.partial(functools.partial(Base().sync, None))
+    message = refusal(Host().every("a", 10, first).every, "a", 20, Call())
+    assert f"on Every('10s') for {__name__}.Base.sync;" in message
+    assert f"choose another name for <{__name__}." in message
 
 
 class Derived(Base):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import subprocess
@@ -34,10 +35,10 @@ SAVED = {block.file for page in PAGES for block in blocks(page) if block.file}
 
 
 def install(_page, what):
-    """The checkout, with an extra that it has, or one version of something else."""
-    if found := re.fullmatch(r"\.|'\.\[(\w+)\]'", what):
+    """The checkout, with extras that it has, or one version of something else."""
+    if found := re.fullmatch(r"\.|'(?:\.|/path/to/anarchon)\[([\w,]+)\]'", what):
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        return found[1] is None or found[1] in project["optional-dependencies"]
+        return not found[1] or {*found[1].split(",")} <= {*project["optional-dependencies"]}
     return bool(Requirement(what).specifier)
 
 
@@ -61,12 +62,99 @@ def rights(page, _rules):
     return page == "redis.md"
 
 
+def variable(_page, name):
+    """Of the command line; tests/docs/test_command_line.py runs what follows on its page."""
+    from anarchon import _cli_source
+
+    return name in (_cli_source.APP, _cli_source.BACKEND, _cli_source.NAMESPACE)
+
+
+def completion(_page, shell):
+    """One that click knows; tests/cli/test_operator.py completes a word."""
+    from click.shell_completion import get_completion_class
+
+    return get_completion_class(shell) is not None
+
+
+def shared_folder(page, _command):
+    """Of the client of Prometheus; tests/metrics/test_processes.py has processes that use one."""
+    return page == "metrics.md"
+
+
+def long_form(_page, command):
+    """Of what there is; tests/docs/test_how_it_is_tested.py looks at the options as well."""
+    module = re.search(r"-m (tests\.\w+)", command)
+    files = [ROOT / word for word in command.split() if word.startswith(("tests/", "anarchon/"))]
+    found = module is None or importlib.util.find_spec(module[1]) is not None
+    return found and all(file.exists() for file in files)
+
+
+def flask_command(_page, text):
+    """One of Flask's own, or of ours, with options that it takes; test_flask_page.py runs ours."""
+    from flask.cli import run_command
+
+    from anarchon.contrib._flask_cli import group
+
+    words = shlex.split(text)
+    command = run_command if words[0] == "run" else group if words[0] == "anarchon" else None
+    if command is group:
+        words = words[1:]
+        command = group.commands.get(words[0])
+    return command is not None and command.make_context(words[0], words[1:]) is not None
+
+
+def django_command(page, text):
+    """One of a Django project; test_django_page.py runs those of its page."""
+    from django.core.management import get_commands
+
+    from anarchon.contrib.django.management.commands.anarchon import Command
+
+    words = shlex.split(text)
+    if words[0] == "anarchon":
+        return Command().create_parser("manage.py", "anarchon").parse_args(words[1:]) is not None
+    return page == "django.md" and words[0] in {*get_commands(), "createsuperuser"}
+
+
+def gunicorn(page, words):
+    """An app in a program of the pages, served with options that gunicorn has."""
+    from gunicorn.config import Config
+
+    options = Config().parser().parse_args(shlex.split(words))
+    [app] = options.args
+    if page == "django.md":  # what `startproject mysite` makes
+        return app == "mysite.wsgi:application"
+    if app == "shop:create_app()":  # tests/docs/test_flask_page.py serves it
+        return page == "flask.md"
+    return f"{app.partition(':')[0]}.py" in SAVED
+
+
+def uwsgi(_page, words):
+    """With settings of the pages; tests/docs/test_server_pages.py starts it with them."""
+    option, settings = shlex.split(words)
+    return option == "--ini" and settings in SAVED
+
+
+def granian(_page, words):
+    """An app in a program of the pages; tests/docs/test_server_pages.py serves it."""
+    return f"{shlex.split(words)[-1].partition(':')[0]}.py" in SAVED
+
+
 KNOWN = [
+    (re.compile(r"uwsgi (.+)"), uwsgi),
+    (re.compile(r"granian (.+)"), granian),
+    (re.compile(r"flask (.+)"), flask_command),
+    (re.compile(r"(?:django-admin|python manage\.py) (.+)"), django_command),
+    (re.compile(r"gunicorn (.+)"), gunicorn),
     (re.compile(r"redis-cli ACL SETUSER jobs (.+)"), rights),
     (re.compile(r"python -m pip install (\S+)"), install),
     (re.compile(r"(?:PYTHONTZPATH= )?python (\w+\.py)"), program),
     (re.compile(r"kill -9 (\d+)"), kill),
     (re.compile(r"anarchon (.+)"), ours),
+    (re.compile(r"export (ANARCHON_\w+)=\S+"), variable),
+    (re.compile(r"(mkdir -p metrics && rm -f metrics/\*\.db)"), shared_folder),
+    (re.compile(r"(export PROMETHEUS_MULTIPROC_DIR=metrics)"), shared_folder),
+    (re.compile(r'eval "\$\(_ANARCHON_COMPLETE=(\w+)_source anarchon\)"'), completion),
+    (re.compile(r"(tox|(?:ANARCHON_\w+=\S+ )?python -m (?:tests\.|pytest ).+)"), long_form),
 ]
 
 
@@ -85,7 +173,12 @@ def test_a_command_is_there(page, command, output):
 
 @pytest.mark.parametrize(
     ("command", "output"),
-    [session[1:] for session in COMMANDS if re.match(r"anarchon (?!demo\b)", session[1])],
+    [
+        (command, output)
+        for page, command, output in COMMANDS
+        # The commands of that page follow each other, and test_command_line.py runs them.
+        if re.match(r"anarchon (?!demo\b)", command) and page != "command-line.md"
+    ],
 )
 def test_a_command_prints_what_the_page_shows(command, output, tmp_path):
     done = subprocess.run(

@@ -7,75 +7,31 @@ are on a manual clock: nothing is due by accident, and waits take no time.
 from __future__ import annotations
 
 import contextlib
-import doctest
-import sqlite3
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
-import anarchon
-from anarchon import Scheduler
 from anarchon._clock import HANDLER_PATIENCE
-from anarchon.testing import ManualClock
-from tests.docs.pages import PAGES, blocks, text_of
+from tests.docs.pages import PAGES, blocks, environment, text_of
 
-if TYPE_CHECKING:
-    from tests.docs.pages import Block
-
-KNOWN = {"python", "pycon", "console", "sql", "text", "{toctree}", "{eval-rst}"}
+KNOWN = {
+    "python",
+    "pycon",
+    "console",
+    "ini",
+    "promql",
+    "sql",
+    "text",
+    "yaml",
+    "{toctree}",
+    "{eval-rst}",
+}
 # Each block that can't be run: its page and its reason. A new one needs a good one.
 NOT_RUN: list[tuple[str, str]] = []
-
-
-@pytest.fixture
-def run_page(tmp_path, monkeypatch):
-    """Return a function that runs a page and returns its names, and the schedulers it made."""
-    monkeypatch.chdir(tmp_path)
-    clock, made = ManualClock(), []
-
-    class OnManualClock(Scheduler):
-        def __init__(self, *arguments, **options):
-            super().__init__(*arguments, **options)
-            clock.attach(self)
-            made.append(self)
-
-        def run(self, **_):
-            """Go on, as a session does; tests/docs/test_saved.py runs programs as they are."""
-            self.start()
-
-    monkeypatch.setattr(anarchon, "Scheduler", OnManualClock)
-    names: dict = {"__name__": "a page"}
-
-    def run(page: str) -> SimpleNamespace:
-        for block in blocks(page, "python", "pycon"):
-            if block.file is None and block.not_run is None:
-                run_block(block, names)
-        return SimpleNamespace(names=names, schedulers=made, clock=clock)
-
-    yield run
-    for scheduler in made:
-        scheduler.stop(2)
-    for value in names.values():
-        if isinstance(value, sqlite3.Connection):
-            value.close()
-
-
-def run_block(block: Block, names: dict) -> None:
-    if block.language == "python":
-        # The blank lines make a traceback show the line of the page.
-        code = compile("\n" * block.line + block.text, block.page, "exec")
-        exec(code, names)
-        return
-    name = f"{block.page}, line {block.line}"
-    session = doctest.DocTestParser().get_doctest(block.text, names, name, block.page, block.line)
-    said: list[str] = []
-    session.globs = names  # not the copy that it makes
-    result = doctest.DocTestRunner().run(session, out=said.append, clear_globs=False)
-    assert result.attempted, f"{name} has no prompt"
-    assert not result.failed, "".join(said)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -118,11 +74,26 @@ def test_the_page_about_tests(run_page):
     """Run each test that it shows, twice: they leave nothing behind."""
     names = run_page("testing.md").names
     tests = [name for name in names if name.startswith("test_")]
-    assert len(tests) == 7
+    assert len(tests) == 13
     for name in tests * 2:
         names[name]()
         names["reports"].clear()
         names["answer"].clear()
+
+
+def test_the_fixtures_on_the_page_about_tests(tmp_path):
+    for block in blocks("testing.md", "python"):
+        if block.file:
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_for_how_long_the_clock_stands_still_for_a_handler():
@@ -159,29 +130,19 @@ def test_the_page_about_handlers(run_page):
     assert names["exported"] == ["Ada", "Grace"]
     assert status_of("poll") == "success"
     assert scheduler.run_now("backup").error == "TimeoutError: still running after 3 s"
-    assert (status_of("totals"), status_of("invoices"), status_of("fetch")) == ("success",) * 3
+    assert (status_of("fetch"), status_of("copy")) == ("success",) * 2
+    assert names["copied"] == [0, 1, 2, 3, 4]
     assert status_of("broken") == "failed"
     scheduler.stop()
     assert names["failures"][-1] == "broken failed: ZeroDivisionError: division by zero"
 
 
-def test_the_second_attempt_of_a_handler_changes_nothing(run_page):
-    page = run_page("handlers.md")
-    database, signal = page.names["database"], SimpleNamespace(raise_if_aborted=lambda: None)
-    for _ in range(2):
-        page.names["invoices"](SimpleNamespace(slot=7, signal=signal))
-    assert database.execute("SELECT * FROM invoices").fetchall() == [("Ada", 7), ("Grace", 7)]
-
-
-def test_an_older_fence_changes_nothing(run_page):
-    page = run_page("handlers.md")
-    database, customers = page.names["database"], page.names["customers"]
-    page.names["totals"](SimpleNamespace(fence=20))
-    customers.append("Alan")
-    page.names["totals"](SimpleNamespace(fence=10))
-    assert database.execute("SELECT value, fence FROM totals").fetchall() == [(2, 20)]
-    page.names["totals"](SimpleNamespace(fence=30))
-    assert database.execute("SELECT value, fence FROM totals").fetchall() == [(3, 30)]
+def test_a_checkpoint_on_the_page_about_handlers(run_page):
+    """What was saved is where the next attempt begins."""
+    names = run_page("handlers.md").names
+    saved, signal = [], SimpleNamespace(raise_if_aborted=lambda: None)
+    names["copy"](SimpleNamespace(checkpoint=3, save=saved.append, signal=signal))
+    assert (names["copied"], saved) == ([3, 4], [4, 5])
 
 
 def test_around_is_left_when_a_handler_raises(run_page, capsys):

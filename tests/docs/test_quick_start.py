@@ -115,7 +115,8 @@ def test_three_terminals_a_kill_and_a_stop(terminals):
     assert terminals.processes[int(current["pid"])].wait(PATIENCE) == 0
 
     seen = {shape(line) for line in terminals.lines}
-    assert [line for line in said_lines("quick-start.md") if shape(line) not in seen] == []
+    unseen = [line for line in said_lines("quick-start.md") if shape(line) not in seen]
+    assert unseen == [], "\n".join(terminals.lines)
 
 
 def test_the_lines_of_the_page_tell_one_story():

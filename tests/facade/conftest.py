@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anarchon import MemoryBackend, Scheduler
+from tests.schedulers import maker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -17,16 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 @pytest.fixture
 def make():
     """Make schedulers that are stopped at the end of the test."""
-    made = []
-
-    def make_one(backend=None, **options):
-        scheduler = Scheduler(backend or MemoryBackend(), **{"lease": 3, **options})
-        made.append(scheduler)
-        return scheduler
-
-    yield make_one
-    for scheduler in made:
-        scheduler.stop(2)
+    with maker(lease=3) as make_one:
+        yield make_one
 
 
 @pytest.fixture

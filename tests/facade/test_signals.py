@@ -259,7 +259,8 @@ def test_a_life_that_is_over_when_it_is_asked_to_stop_is_not_waited_for(make, mo
     killed = []
     monkeypatch.setattr(os, "kill", lambda pid, signum: killed.append((pid, signum)))
     monkeypatch.setitem(_lifecycle_signals._struck, life, 5.0)
-    _lifecycle_signals._end_process_after_stops(signal.SIGTERM)
+    chained = _lifecycle_signals.Chained(signal.SIG_DFL)
+    _lifecycle_signals._end_process_after_stops(signal.SIGTERM, chained)
     assert set(killed) == {(os.getpid(), signal.SIGTERM)}
     assert _lifecycle_signals._struck == {}
 

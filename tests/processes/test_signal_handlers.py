@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from anarchon._lifecycle_signals import REPEAT_SECONDS
 from tests.processes.fleet import soon
 
 LEASE, HEARTBEAT = 3.0, 0.5  # as instances have them by default
@@ -74,6 +75,7 @@ def test_a_second_signal_ends_the_process_at_once(fleet):
     server, _ = start_both(fleet, "default", "stubborn")
     server.send(signal.SIGTERM)
     server.expect("ignores")
+    time.sleep(2 * REPEAT_SECONDS)  # what comes sooner only repeats the first
     again = server.send(signal.SIGTERM)
     assert server.end(-signal.SIGTERM) - again < 1
     fleet.stop()

@@ -210,7 +210,7 @@ class Postgres(Server):
 
     def create_database(self) -> str:
         """Make an empty database and return its name; it may be left to the server's end."""
-        name = f"test_{next(_databases)}"
+        name = f"test_{os.getpid()}_{next(_databases)}"
         self.ask(f"CREATE DATABASE {name}")
         return name
 

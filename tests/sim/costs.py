@@ -12,7 +12,7 @@ from anarchon._messages import (
     Renew,
     Unfinished,
 )
-from anarchon._values import Claims, Early, Free, Looked, Suspect
+from anarchon._values import Claims, Early, Free, Looked, Lost, Renewed, Settled, Suspect
 
 if TYPE_CHECKING:
     from anarchon._messages import (
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .instance import Instance
     from .referee import Referee
+    from .versions import Live
 
 EARLY_MS = 1000  # the store lets a claim come so early
 WINDOW = 1.2  # a claim follows its slot by at most a second
@@ -42,7 +43,8 @@ class Account:
         self.renews_at = -1e9  # when the last renewal was sent
         self.renewed_at = -1e9  # when the last one that was answered was sent
         self.lane = False  # whether a call other than a renewal or a look is in flight
-        self.slots_seen: dict[str, int] = {}
+        self.slots_seen: dict[Live, int] = {}  # how many slots of a definition are counted
+        self.slots = 0
         self.inputs = 0
 
 
@@ -80,6 +82,10 @@ class Costs:
             account.claim_reasons += again + 2 * len(answer.open)
         if isinstance(call, Renew):
             account.renewed_at = account.renews_at
+        if isinstance(answer, Renewed):
+            account.claim_reasons += 2 * len(answer.lost)
+        elif isinstance(answer, Settled):
+            account.claim_reasons += 2 * sum(isinstance(one, Lost) for one in answer.answers)
         if isinstance(call, Unfinished):
             account.stirred = self._world.now
 
@@ -125,11 +131,12 @@ class Costs:
             )
 
     def _slots_due(self, inst: Instance, account: Account) -> int:
-        due = 0
-        for job, dues in self._referee.liveness.dues.items():
-            first = account.slots_seen.setdefault(job, max(0, len(dues) - 1))
-            due += len(dues) - first
-        return due
+        """Return how many slots were due for this instance, by its own definitions."""
+        for live in self._referee.seen[inst.token].lives.values():
+            due = len(self._referee.liveness.dues[live])
+            account.slots += due - account.slots_seen.get(live, max(0, due - 1))
+            account.slots_seen[live] = due
+        return account.slots
 
     def _check_quiet(self, inst: Instance, account: Account, call: StoreCall) -> None:
         """Nothing is sent while nothing is due, running here or watched."""
@@ -139,10 +146,10 @@ class Costs:
         lately = max(account.stirred, seen.awake, seen.clock)
         if len(inst.core._held) or seen.unsure or now - lately < soon:
             return
-        liveness, ledger = self._referee.liveness, self._referee.ledger
+        ledger = self._referee.ledger
         clocks_ms = (self._referee.store.time.wall_ms(), int(inst.host.wall() * 1000))
-        for job in seen.jobs:
-            grid = liveness.jobs[job].grid
+        for job, live in seen.lives.items():
+            grid = live.grid
             # On a host whose clock is far off slots are due by the earlier of the two.
             if any(ms - grid.slot_at(ms + EARLY_MS) < soon * 1000 for ms in clocks_ms):
                 return
@@ -150,7 +157,7 @@ class Costs:
                 return
             if now - ledger.last_open.get(job, -1e9) < soon:
                 return
-        if now - max(seen.idle, ledger.stepped_at, ledger.touched_at) > soon:
+        if now - max(seen.idle, ledger.stepped_at, ledger.touched_at, ledger.lost_at) > soon:
             self._fail("quiet", f"{inst} sends {call} for nothing")
 
     # --- after every input ---

@@ -1,142 +1,135 @@
-"""What may go wrong, or be asked for, in a noisy simulation: one function for each kind."""
+"""What may go wrong with processes and hosts, or be asked for, in a noisy simulation.
+
+One function for each kind; what may happen to the store is in `faults_store.py`, what is done to
+whole fleets in `faults_fleet.py`. Each draws what it needs from `rng`, so that one fault stays
+as it is when another one is left out, and returns whether there was anything to do.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anarchon._clock import SAMPLES
-from anarchon.backends._rules import FOREVER
+from . import faults_fleet, faults_store
+from .faults_store import set_host, stir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from anarchon._values import RunKey
+    from random import Random
 
     from .instance import Instance
     from .scenario import Scenario
     from .world import Host
 
-BROKEN_FOR = 61.0  # a schedule that raised is asked again after a minute
+    Kind = Callable[[Scenario, Random], bool]
+
+LONGEST_HOLD = 3.0  # seconds that a C call may hold the GIL
 
 
-def _some(scenario: Scenario) -> Instance | None:
-    up = [inst for inst in scenario.fleet.up() if inst.stopping_at is None]
-    return scenario.world.rng.choice(up) if up else None
+def some(scenario: Scenario, rng: Random, *, busy: bool = False) -> Instance | None:
+    """Return an instance that is awake and not stopping; `busy`: with a handler, if one has."""
+    up = [
+        inst
+        for inst in scenario.fleet.up()
+        if inst.stopping_at is None and not inst.frozen and (inst.handlers or not busy)
+    ]
+    return rng.choice(up) if up else None
 
 
-def crash(scenario: Scenario) -> None:
-    """Kill an instance; its host starts another one some time later."""
-    inst = _some(scenario)
-    if inst is not None:
+# --- processes --------------------------------------------------------------------
+
+
+def crash(scenario: Scenario, rng: Random) -> bool:
+    """Kill an instance, or all that run something; each host starts another one later."""
+    hit = _hit(scenario, rng)
+    for inst in hit:
         inst.crash()
-        _again(scenario, inst.host)
+        wait = rng.choice((0.01, rng.uniform(0, 2 * scenario.settings.lease)))
+        scenario.world.after(wait, scenario.start, inst.host)
+    return bool(hit)
 
 
-def _again(scenario: Scenario, host: Host) -> None:
-    lease, rng = scenario.settings.lease, scenario.world.rng
-    scenario.world.after(rng.choice((0.01, rng.uniform(0, 2 * lease))), scenario.start, host)
+def stop(scenario: Scenario, rng: Random) -> bool:
+    """Stop an instance, or all that run something; their processes end, and others start."""
+    hit = _hit(scenario, rng)
+    for inst in hit:
+        timeout = rng.choice((0.0, 0.5, 3.0, 10.0))
+        spare = sorted(inst.handlers)[: rng.choice((0, 0, 1))]  # a stop out of a handler
+        inst.stop(timeout, frozenset(spare))
+        ends = timeout + inst.settings.heartbeat + 1.5
+        scenario.world.after(ends, faults_fleet.end_process, inst)
+        scenario.world.after(ends + 0.5, scenario.start, inst.host)
+    return bool(hit)
 
 
-def stop(scenario: Scenario) -> None:
-    """Stop an instance gracefully; its process ends, and another one starts."""
-    inst = _some(scenario)
-    if inst is None or inst.frozen:
-        return
-    rng = scenario.world.rng
-    timeout = rng.choice((0.0, 0.5, 3.0, 10.0))
-    spare = sorted(inst.handlers)[: rng.choice((0, 0, 1))]  # a stop out of a handler
-    inst.stop(timeout, frozenset(spare))
-    scenario.world.after(timeout + inst.settings.heartbeat + 1.5, _end_process, inst)
-    scenario.world.after(timeout + inst.settings.heartbeat + 2.0, scenario.start, inst.host)
+def _hit(scenario: Scenario, rng: Random) -> list[Instance]:
+    """Return whom a crash or a stop hits: rather those that run something, at times all of them."""
+    up = [i for i in scenario.fleet.up() if i.stopping_at is None and not i.frozen]
+    busy = [inst for inst in up if inst.handlers]
+    if busy and rng.random() < 0.3:
+        return busy
+    if busy and rng.random() < 0.8:
+        return [rng.choice(busy)]
+    return [rng.choice(up)] if up else []
 
 
-def _end_process(inst: Instance) -> None:
-    if inst.alive:
-        inst.crash()
-
-
-def freeze(scenario: Scenario) -> None:
+def freeze(scenario: Scenario, rng: Random) -> bool:
     """Freeze a process, for less or for longer than its lease."""
-    inst = _some(scenario)
-    if inst is None or inst.frozen:
-        return
-    rng, lease = scenario.world.rng, scenario.settings.lease
-    inst.freeze()
-    scenario.world.after(rng.choice((0.5, rng.uniform(0.0, 2.5 * lease))), _wake, inst)
+    inst = some(scenario, rng)
+    if inst is None:
+        return False
+    seconds = rng.choice((0.5, rng.uniform(0.0, 2.5 * scenario.settings.lease)))
+    inst.freeze(seconds)
+    scenario.world.after(seconds, _wake, inst)
+    return True
 
 
-def _wake(inst: Instance) -> None:
+def gil(scenario: Scenario, rng: Random) -> bool:
+    """Have a C call of a handler hold the GIL: nothing else runs in that process, clocks go on.
+
+    Afterwards all its threads go on at once, in any order.
+    """
+    inst = some(scenario, rng, busy=True) or some(scenario, rng)
+    if inst is None:
+        return False
+    seconds = rng.uniform(0.05, LONGEST_HOLD)
+    inst.freeze(seconds)
+    scenario.world.after(seconds, _wake, inst, True)
+    return True
+
+
+def _wake(inst: Instance, in_any_order: bool = False) -> None:
     if inst.alive and inst.frozen:
-        inst.wake()
+        inst.wake(in_any_order=in_any_order)
 
 
-def outage(scenario: Scenario) -> None:
-    """Take the store away: it refuses, or swallows, every call."""
-    rng, lease = scenario.world.rng, scenario.settings.lease
-    if scenario.store.down is None:
-        scenario.store.down = rng.choice(("refused", "hole"))
-        scenario.world.after(rng.uniform(0.1, rng.choice((1.0, 2 * lease))), _back, scenario)
+def suspend(scenario: Scenario, rng: Random) -> bool:
+    """Suspend a machine: its monotonic clock stands still, the time of day goes on."""
+    inst = some(scenario, rng)
+    if inst is None:
+        return False
+    inst.freeze()
+    inst.host.suspend()
+    scenario.world.after(rng.uniform(0.2, 2 * scenario.settings.lease), resume_host, scenario, inst)
+    return True
 
 
-def _back(scenario: Scenario) -> None:
-    scenario.store.down = None
+def resume_host(scenario: Scenario, inst: Instance) -> None:
+    """Let a suspended machine go on."""
+    slept = inst.host.resume()
+    if slept and inst.up:
+        scenario.referee.slept(inst, slept)
+        stir(scenario, inst)
+    _wake(inst)
 
 
-def noise(scenario: Scenario) -> None:
-    """Lose, delay and repeat many messages for a while."""
-    rng = scenario.world.rng
-    before = scenario.noise.rate
-    scenario.noise.rate = rng.choice((0.1, 0.3, 0.6))
-    scenario.world.after(rng.uniform(0.5, 2 * scenario.settings.lease), _calm, scenario, before)
-
-
-def _calm(scenario: Scenario, rate: float) -> None:
-    scenario.noise.rate = 0.0 if scenario.healing else min(rate, 0.05)
-
-
-def step_host(scenario: Scenario) -> None:
-    """Step a host's wall clock, a little or by far."""
-    rng = scenario.world.rng
-    host = rng.choice(scenario.hosts)
-    set_host(scenario, host, rng.choice((0.0, 0.5, -0.5, 0.95, -0.95, 5.0, -5.0, 300.0, -300.0)))
-
-
-def set_host(scenario: Scenario, host: Host, offset: float) -> None:
-    """Set a host's wall clock; until the next reply its instance has only that."""
-    host.offset = offset
-    for seen in scenario.referee.seen.values():
-        if seen.inst.host is host:
-            seen.unsure = max(1, seen.unsure)
-            scenario.referee.costs.stir(seen.inst)
-
-
-def step_clock(scenario: Scenario) -> None:
-    """Step the store's wall clock; two steps are some leases apart."""
-    ledger, lease = scenario.referee.ledger, scenario.settings.lease
-    if scenario.world.now - ledger.stepped_at < 4 * lease:
-        return
-    rng = scenario.world.rng
-    step_store(scenario, rng.choice((0.5, -0.5, 1.5, -1.5, 2 * lease, -2 * lease, 3600, -3600)))
-
-
-def step_store(scenario: Scenario, seconds: float) -> None:
-    """Step the store's wall clock by so much."""
-    referee = scenario.referee
-    scenario.store.step(seconds)
-    referee.ledger.stepped_at = scenario.world.now
-    referee.liveness.forget_slots()
-    for seen in referee.seen.values():
-        seen.unsure = SAMPLES  # an older sample with a shorter round trip may count until then
-        referee.costs.stir(seen.inst)
-
-
-def slow_keeper(scenario: Scenario) -> None:
+def slow_keeper(scenario: Scenario, rng: Random) -> bool:
     """Have the thread that renews and looks come late for a while."""
-    inst = _some(scenario)
-    if inst is not None:
-        rng = scenario.world.rng
-        inst.keeper_delay = rng.uniform(0.05, inst.settings.heartbeat)
-        scenario.world.after(rng.uniform(1.0, 2 * inst.settings.lease), _quicken, scenario, inst)
+    inst = some(scenario, rng)
+    if inst is None:
+        return False
+    inst.keeper_delay = rng.uniform(0.05, inst.settings.heartbeat)
+    scenario.world.after(rng.uniform(1.0, 2 * inst.settings.lease), _quicken, scenario, inst)
+    return True
 
 
 def _quicken(scenario: Scenario, inst: Instance) -> None:
@@ -144,120 +137,78 @@ def _quicken(scenario: Scenario, inst: Instance) -> None:
     scenario.referee.seen[inst.token].reached = scenario.world.now
 
 
-def all_busy(scenario: Scenario) -> None:
-    """Have every handler that starts within a while take very long."""
-    lease = scenario.settings.lease
-    scenario.long_until = scenario.world.now + scenario.world.rng.uniform(0.5, lease)
+def all_busy(scenario: Scenario, rng: Random) -> bool:
+    """Have every handler that starts within a while take very long: workers are saturated."""
+    scenario.long_until = scenario.world.now + rng.uniform(0.5, scenario.settings.lease)
+    return True
 
 
-def remove_job(scenario: Scenario) -> None:
-    """Remove a job from one instance, and define it again some time later."""
-    inst = _some(scenario)
-    if inst is None or inst.frozen:
-        return
-    rng = scenario.world.rng
-    name = rng.choice(sorted(scenario.jobs))
-    scenario.referee.seen[inst.token].jobs.pop(name, None)
-    inst.remove(name)
-    scenario.referee.costs.stir(inst)
-    scenario.world.after(rng.choice((0.0, rng.uniform(0.0, 8.0))), complete, scenario, inst)
+# --- the clocks of hosts ----------------------------------------------------------
 
 
-def complete(scenario: Scenario, inst: Instance) -> None:
-    """Define the jobs that this instance has not, or no longer."""
-    seen = scenario.referee.seen[inst.token]
-    if not inst.up or inst.frozen:
-        return
-    for name, live in scenario.jobs.items():
-        if name not in seen.jobs:
-            seen.jobs[name] = scenario.world.now
-            scenario.referee.costs.stir(inst)
-            inst.add(live.spec(inst.settings))
+def step_host(scenario: Scenario, rng: Random) -> bool:
+    """Step a host's wall clock, a little or by far."""
+    host: Host = rng.choice(scenario.hosts)
+    steps = (0.0, 0.5, -0.5, 0.95, -0.95, 5.0, -5.0, 300.0, -300.0, 3600.0, -3600.0)
+    set_host(scenario, host, rng.choice(steps))
+    return True
 
 
-def replace_job(scenario: Scenario) -> None:
-    """Put a new definition in the place of a job."""
-    inst = _some(scenario)
-    if inst is None or inst.frozen:
-        return
-    name = scenario.world.rng.choice(sorted(scenario.jobs))
-    seen = scenario.referee.seen[inst.token]
-    if name in seen.jobs:
-        seen.jobs[name] = scenario.world.now
-        scenario.referee.costs.stir(inst)
-        inst.add(scenario.jobs[name].spec(inst.settings))
+def slew_host(scenario: Scenario, rng: Random) -> bool:
+    """Have the time service of a host correct its wall clock slowly."""
+    host: Host = rng.choice(scenario.hosts)
+    host.slew(rng.choice((500e-6, -500e-6, 100e-6, 0.0)))
+    return True
 
 
-def break_schedule(scenario: Scenario) -> None:
-    """Have a schedule raise for a while."""
-    rng = scenario.world.rng
-    live = scenario.jobs[rng.choice(sorted(scenario.jobs))]
-    live.grid.broken = True
-    scenario.world.after(rng.uniform(0.1, 5.0), _mend_schedule, scenario, live.name)
-    scenario.referee.liveness.doubtful[live.name] = scenario.world.now + 1e6
+# --- requests ---------------------------------------------------------------------
 
 
-def _mend_schedule(scenario: Scenario, name: str) -> None:
-    live, liveness = scenario.jobs[name], scenario.referee.liveness
-    live.grid.broken = False
-    liveness.doubtful[name] = scenario.world.now + BROKEN_FOR
-
-
-def pause(scenario: Scenario) -> None:
-    """Pause a job, or all of them, for a while."""
-    rng, store = scenario.world.rng, scenario.store
-    name = rng.choice((None, *sorted(scenario.jobs)))
-    duration_ms = rng.choice((500, 3000, 10_000, None))
-    store.backend.pause(name, duration_ms=duration_ms)
-    wall_ms = store.time.wall_ms()
-    scenario.paused[name] = FOREVER if duration_ms is None else wall_ms + duration_ms
-    if duration_ms is None:
-        scenario.world.after(rng.uniform(0.5, 10.0), resume, scenario, name)
-
-
-def resume(scenario: Scenario, name: str | None) -> None:
-    """End a pause."""
-    scenario.store.backend.resume(name)
-    scenario.paused.pop(name, None)
-
-
-def run_now(scenario: Scenario) -> None:
+def run_now(scenario: Scenario, rng: Random) -> bool:
     """Run a job by a call."""
-    inst = _some(scenario)
-    if inst is None or inst.frozen:
-        return
-    rng, seen = scenario.world.rng, scenario.referee.seen[inst.token]
-    if not seen.jobs:
-        return
+    inst = some(scenario, rng)
+    seen = None if inst is None else scenario.referee.seen[inst.token]
+    if inst is None or seen is None or not seen.jobs:
+        return False
     key = scenario.fleet.manual_key(inst, rng.choice(sorted(seen.jobs)))
     seen.manual.add(key.manual)
     inst.run_now(key)
+    return True
 
 
-def cancel(scenario: Scenario) -> None:
+def cancel(scenario: Scenario, rng: Random) -> bool:
     """Cancel an open run, whoever has it."""
     ledger = scenario.referee.ledger
-    keys: list[RunKey] = sorted(ledger.open)
-    if keys:
-        key = scenario.world.rng.choice(keys)
-        if scenario.store.backend.cancel(key):
-            ledger.cancelled(key)
+    if not ledger.open:
+        return False
+    key = rng.choice(sorted(ledger.open))
+    if scenario.store.backend.cancel(key):
+        ledger.cancelled(key)
+    return True
 
 
-KINDS: dict[str, Callable[[Scenario], None]] = {
+KINDS: dict[str, Kind] = {
     "all_busy": all_busy,
-    "break_schedule": break_schedule,
+    "break_schedule": faults_fleet.break_schedule,
     "cancel": cancel,
     "crash": crash,
+    "deploy": faults_fleet.deploy,
+    "failover": faults_store.failover,
+    "flush": faults_store.flush,
     "freeze": freeze,
-    "noise": noise,
-    "outage": outage,
-    "pause": pause,
-    "remove_job": remove_job,
-    "replace_job": replace_job,
+    "gil": gil,
+    "noise": faults_store.noise,
+    "outage": faults_store.outage,
+    "pause": faults_store.pause,
+    "remove_job": faults_fleet.remove_job,
+    "replace_job": faults_fleet.replace_job,
+    "restarts": faults_fleet.restarts,
     "run_now": run_now,
+    "slew_host": slew_host,
     "slow_keeper": slow_keeper,
-    "step_clock": step_clock,
+    "slow_store": faults_store.slow_store,
+    "step_clock": faults_store.step_clock,
     "step_host": step_host,
     "stop": stop,
+    "suspend": suspend,
 }

@@ -108,14 +108,13 @@ class Fate(NamedTuple):
 class Noise:
     """What the network does to messages; without a rate, nothing but a little jitter."""
 
-    def __init__(self, world: World, rate: float = 0.0, longest: float = 1.0) -> None:
+    def __init__(self, rate: float = 0.0, longest: float = 1.0) -> None:
         self.rate = rate
         self.longest = longest
-        self._rng = world.rng
 
-    def fate(self, trip: float) -> Fate:
-        """Return what becomes of the next message."""
-        rng = self._rng
+    def fate(self, host: Host) -> Fate:
+        """Return what becomes of the next message from this host."""
+        rng, trip = host.rng, host.trip
         there, back = trip * rng.uniform(0.9, 1.1), trip * rng.uniform(0.9, 1.1)
         if not self.rate or rng.random() >= self.rate:
             return Fate(there, back)
@@ -147,23 +146,25 @@ class Fleet:
         self.store = store
         self.plan = plan
         self.monitor = monitor or Monitor()
-        self.noise = noise or Noise(world)
+        self.noise = noise or Noise()
         self.instances: list[Instance] = []
+        self._up: list[Instance] = []
         self._tokens = 0
 
-    def start(self, host: Host, settings: Settings, specs: list[JobSpec]) -> Instance:
-        """Start one instance now, in a process of its own."""
+    def start(self, host: Host, settings: Settings) -> Instance:
+        """Make one instance, in a process of its own; `begin` gives it its jobs."""
         self._tokens += 1
         name = f"i{self._tokens}"
         inst = Instance(self, host, name, settings._replace(instance_id=name, token=f"t-{name}"))
         self.instances.append(inst)
+        self._up.append(inst)
         self.monitor.joined(inst)
-        inst.begin(specs)
         return inst
 
     def up(self) -> list[Instance]:
         """Return the instances that live and have not stopped."""
-        return [inst for inst in self.instances if inst.up]
+        self._up = [inst for inst in self._up if inst.up]
+        return self._up[:]
 
     def manual_key(self, inst: Instance, job: str) -> RunKey:
         """Return the identity of a run that is asked for now."""

@@ -8,6 +8,7 @@ dealt with in its order.
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -108,6 +109,7 @@ class Instance:
         self.lane = Lane(backend, Owner(self.token, name), lease_ms, nobody, nobody)
         self.alive = True
         self.frozen = False
+        self.frozen_for = 0.0
         self.stopped = False
         self.stopping_at: float | None = None
         self.handlers: dict[Lease, Handler] = {}
@@ -120,6 +122,11 @@ class Instance:
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def excused(self) -> bool:
+        """Whether this process stands still for so long that its leases may be taken."""
+        return self.frozen and self.frozen_for >= self.settings.margin - self.host.slow - 0.05
 
     @property
     def up(self) -> bool:
@@ -160,15 +167,18 @@ class Instance:
         self.fleet.monitor.died(self)
         self.handlers.clear()
 
-    def freeze(self) -> None:
-        """Do nothing from now on."""
+    def freeze(self, seconds: float = inf) -> None:
+        """Do nothing from now on, for so long."""
         self.frozen = True
+        self.frozen_for = seconds
 
-    def wake(self) -> None:
-        """Go on, with what arrived meanwhile first."""
+    def wake(self, *, in_any_order: bool = False) -> None:
+        """Go on, with what arrived meanwhile first; threads that waited may race."""
         self.frozen = False
         self.fleet.monitor.woke(self)
         deferred, self._deferred = self._deferred, []
+        if in_any_order:
+            self.host.rng.shuffle(deferred)
         for call, args in deferred:
             if self.alive:
                 call(*args)
@@ -254,12 +264,12 @@ class Instance:
             return
         sent = self.host.mono()
         pace = basis.pace(sent)
-        fate = self.fleet.noise.fate(self.host.trip)
+        fate = self.fleet.noise.fate(self.host)
         limit = self.quick if isinstance(call, Renew | Look) else self.limit
         gives_up = self.world.now + limit
-        store = self.fleet.store
-        if fate.there is None or store.down is not None:
-            at = gives_up if store.down != "refused" else self.world.now + 2 * self.host.trip
+        shut = self.fleet.store.shut(call)
+        if fate.there is None or shut is not None:
+            at = gives_up if shut != "refused" else self.world.now + 2 * self.host.trip
             self.world.at(at, self._failed, call)
         else:
             there = self.world.now + fate.there
@@ -275,7 +285,7 @@ class Instance:
         """The request has arrived at the store, whatever became of the sender."""
         store = self.fleet.store
         waited_for = self.world.now <= gives_up
-        if store.down is not None:
+        if store.shut(call) is not None:
             if waited_for:
                 self.world.at(gives_up, self._failed, call)
             return
@@ -294,7 +304,7 @@ class Instance:
 
     def _copied(self, call: StoreCall, pace: Pace) -> None:
         """An old copy of a request arrives."""
-        if self.fleet.store.down is None:
+        if self.fleet.store.shut(call) is None:
             self.fleet.store.execute(self.lane, call, pace, old=True)
 
     def _answered(

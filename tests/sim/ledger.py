@@ -7,13 +7,16 @@ won which attempt and when that lease was last extended, in true time.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from anarchon._values import (
     Claims,
     Closed,
+    Held,
     Lease,
+    Looked,
     Lost,
     Owner,
     Recorded,
@@ -21,8 +24,13 @@ from anarchon._values import (
     Renewed,
     RunKey,
     Settled,
+    SkipWish,
+    Suspect,
+    Undecided,
     Won,
 )
+
+from .truth import Kept, RunTruth
 
 if TYPE_CHECKING:
     from anarchon._messages import (
@@ -32,49 +40,13 @@ if TYPE_CHECKING:
     )
     from anarchon._runs import Run
     from anarchon._threads_lanes import StoreAnswer
-    from anarchon._values import Result, Terms, Wish
+    from anarchon._values import OpenRun, Result, Wish
 
     from .store import Store
     from .world import World
 
+TOLERANCE_MS = 1000  # by which clocks may differ where slots are judged
 SINCE = re.compile(r"slots since (\S+)$")
-
-
-class RunTruth:
-    """One run, as the store's answers make it out."""
-
-    __slots__ = (
-        "attempt",
-        "cancelled",
-        "extended",
-        "fences",
-        "free",
-        "key",
-        "known",
-        "opened",
-        "owner",
-        "state",
-        "status",
-        "terms",
-        "until",
-        "won_at",
-    )
-
-    def __init__(self, key: RunKey, terms: Terms | None) -> None:
-        self.key = key
-        self.terms = terms
-        self.state = "new"
-        self.attempt = 0
-        self.owner = ""
-        self.extended = 0.0  # true time of the last extension, or of the release
-        self.until = 0.0  # lease end by the store's clock
-        self.free = 0  # attempts that were handed over, which cost nothing
-        self.status = ""
-        self.cancelled = False
-        self.fences: dict[int, float] = {}  # by when attempts that were taken had to be given up
-        self.won_at = 0.0
-        self.opened = 0.0  # true time of the first win
-        self.known: dict[str, float] = {}  # since when an instance should know of it
 
 
 class Ledger:
@@ -84,11 +56,29 @@ class Ledger:
         self.runs: dict[RunKey, RunTruth] = {}
         self.open: dict[RunKey, RunTruth] = {}
         self.winners: dict[Lease, str] = {}
+        self.fences: dict[str, int] = {}  # of each job: the highest that the store should know
+        self.highest: dict[str, int] = {}  # and the highest that anybody was ever given
+        self.fence_of: dict[tuple[Lease, str], int] = {}
+        self.fences_told: dict[tuple[str, str], int] = {}  # to this owner, of this job
+        # When what an owner holds was last extended, in true time; no failover changes that.
+        self.extended_of: dict[tuple[Lease, str], float] = {}
+        self.disputed: dict[Lease, int] = {}  # how often the store forgot something of a lease
+        # Leases whose last extension the store has lost: another may take them meanwhile.
+        self.shaken: set[tuple[Lease, str]] = set()
+        self.forgotten: dict[str, float] = {}  # when the store forgot something of a run, at last
+        # When the store last named a run to whom, and what of that a claim could know.
+        self.named_at: dict[tuple[str, RunKey], float] = {}
+        self.claimed_knowing: dict[tuple[str, RunKey], float] = {}
+        self.figures: Counter[str] = Counter()
         self.covered: dict[str, list[tuple[int, int]]] = {}  # slots that a missed record stands for
+        self.floor: dict[str, int] = {}  # of each job: the newest slot that was refused as trimmed
         self.last_open: dict[str, float] = {}  # of each job: when a run was open, in true time
-        self.gave_up: set[Lease] = set()  # attempts that lost their lease: these ends count
+        self.gave_up: set[tuple[Lease, str]] = set()  # who lost a lease: these ends count
         self.stepped_at = -1e9
+        self.lost_at = -1e9  # when the store lost writes last
         self.touched_at = -1e9  # when an old copy came last
+        self.touched: set[str] = set()  # of whose claims an old copy came
+        self._old = False  # what is executed now is a copy that nobody waits for
         self._world = world
         self._store = store
 
@@ -96,32 +86,72 @@ class Ledger:
 
     def executed(self, call: StoreCall, answer: StoreAnswer, owner: Owner, old: bool) -> None:
         """Take in one executed call, and check it."""
+        self._old = old
         if old:
             self.touched_at = self._world.now
+            self.touched.add(owner.token)
         if isinstance(answer, Claims):
             self._judged(call, answer, owner)
         elif isinstance(answer, Renewed):
-            for lease in set(call.leases).difference(answer.lost):
+            for lease in set(call.leases).difference(answer.lost, answer.done):
                 self._renewed(lease, owner)
         elif isinstance(answer, Settled):
             for result, one in zip(call.results, answer.answers, strict=True):
-                if not isinstance(one, Lost):
+                if not isinstance(one, Lost | Undecided):
                     self._settled(one, owner, result)
 
     def _judged(self, call: Claim | Skip, claims: Claims, owner: Owner) -> None:
         for wish, one in zip(call.wishes, claims.answers, strict=True):
             if isinstance(one, Won):
                 self._won(wish, one, owner)
+            elif isinstance(one, Closed) and one.detail == "trimmed":
+                self._trimmed(wish.key)
             elif isinstance(one, Closed) and one.run is not None:
+                if (
+                    isinstance(wish, SkipWish)
+                    and RunKey(one.run.job, one.run.slot) not in self.runs
+                ):
+                    self._missed(wish, owner)
                 self._decided(one.run)
         for run in claims.closed:
             self._decided(run)
+
+    def _trimmed(self, key: RunKey) -> None:
+        """A slot is refused as no newer than what was trimmed: decided, or stepped over."""
+        if not any(one.job == key.job and one.slot_ms >= key.slot_ms for one in self.runs):
+            self._fail("every-slot", f"{key} is refused as trimmed, and nothing newer is known")
+        self.floor[key.job] = max(key.slot_ms, self.floor.get(key.job, 0))
+
+    def _missed(self, wish: SkipWish, owner: Owner) -> None:
+        """A slot is closed as missed: not before the next one is due."""
+        early = wish.next_ms - self._store.time.wall_ms()
+        if early > TOLERANCE_MS:
+            text = f"{owner.token} closes {wish.key} {early} ms before the next slot is due"
+            self._fail("every-slot", text)
 
     def replied(self, jobs: set[str], token: str, executed_at: float) -> None:
         """A reply reached its asker that names every run of these jobs that was open then."""
         for truth in self.open.values():
             if truth.key.job in jobs and truth.opened <= executed_at:
                 truth.known.setdefault(token, self._world.now)
+
+    def named(self, answer: StoreAnswer, token: str, executed_at: float) -> None:
+        """A reply reached its asker that may say how some runs were then."""
+        runs: list[OpenRun] = []
+        if isinstance(answer, Looked):
+            runs += answer.wrong
+        elif isinstance(answer, Claims):
+            runs += answer.open
+            runs += [one.run for one in answer.answers if isinstance(one, Held)]
+            runs += [one.other for one in answer.answers if isinstance(one, Suspect)]
+        for run in runs:
+            self.named_at[token, run.key] = executed_at
+
+    def claims(self, claim: Claim, token: str) -> None:
+        """A claim is sent: it can know what was named to its asker until now."""
+        for wish in claim.wishes:
+            named = token, wish.key
+            self.claimed_knowing[named] = self.named_at.get(named, 0.0)
 
     def cancelled(self, key: RunKey) -> None:
         """Take in a cancel that somebody outside asked for."""
@@ -132,7 +162,7 @@ class Ledger:
 
     def decided(self, job: str, slot_ms: int) -> bool:
         """Say whether a slot has a record, or is covered by one."""
-        if RunKey(job, slot_ms) in self.runs:
+        if RunKey(job, slot_ms) in self.runs or slot_ms <= self.floor.get(job, 0):
             return True
         return any(first <= slot_ms <= last for first, last in self.covered.get(job, ()))
 
@@ -143,14 +173,20 @@ class Ledger:
         lease = Lease(won.key, won.attempt)
         again = truth.state == "running" and truth.attempt == won.attempt
         if again and truth.owner == owner.token:
+            if won.fence != self.fence_of.get((lease, owner.token)):
+                self._fail("fence", f"{owner.token} has {won.fence} for {lease}, told again")
             self._extend(truth)
             return
         if won.attempt != wish.wants or truth.state == "closed" or lease in self.winners:
             self._fail("one-winner", f"{owner.token} won {lease} when it was {truth.state}")
         if won.attempt != truth.attempt + 1:
             self._fail("one-winner", f"attempt {won.attempt} of {won.key} after {truth.attempt}")
+        if won.attempt == 1 and (newer := self._newer(won.key)) is not None:
+            self._fail("overlap", f"{owner.token} begins {won.key}, {newer} was decided before")
         if truth.cancelled:
             self._fail("one-winner", f"{owner.token} won {lease}, which was cancelled")
+        self._fenced(won, owner)
+        self._count(truth.state)
         if truth.state == "running":
             self._taken(truth, owner)
         self.winners[lease] = owner.token
@@ -162,6 +198,37 @@ class Ledger:
         self._extend(truth)
         self._explained(truth)
 
+    def _fenced(self, won: Won, owner: Owner) -> None:
+        """Every start has a higher fence than all before it, as far as a store can know of them.
+
+        After lost writes that is what survived and what the winner has seen, and what lies
+        behind the store's clock: all there is, unless that clock has ever been stepped.
+        """
+        job, fence = won.key.job, won.fence
+        # An old copy was sent before its sender was told of what it knows now.
+        told = 0 if self._old else self.fences_told.get((owner.token, job), 0)
+        most = max(self.fences.get(job, 0), told)
+        if self.stepped_at < 0:
+            most = max(most, self.highest.get(job, 0))
+        if fence <= most:
+            self._fail("fence", f"{owner.token} got {fence} for {won.key}, after {most}")
+        self.fences[job] = max(self.fences.get(job, 0), fence)
+        self.highest[job] = max(self.highest.get(job, 0), fence)
+        self.fence_of[Lease(won.key, won.attempt), owner.token] = fence
+
+    def _newer(self, key: RunKey) -> RunKey | None:
+        """Return a later slot of the job that is due, and has a record."""
+        wall_ms = self._store.time.wall_ms()
+        for other in self.runs:
+            if other.job == key.job and key.slot_ms < other.slot_ms <= wall_ms and not other.manual:
+                return other
+        return None
+
+    def _count(self, state: str) -> None:
+        self.figures["attempts"] += 1
+        kinds = {"running": "takeovers", "waiting": "hand-overs"}
+        self.figures[kinds.get(state, "runs")] += 1
+
     def _taken(self, truth: RunTruth, by: Owner) -> None:
         """Somebody takes a running attempt from its owner, or closes it."""
         terms = truth.terms
@@ -169,7 +236,9 @@ class Ledger:
         lease = terms.lease_ms / 1000
         margin = max(lease / 10, 0.25)
         since = self._world.now - truth.extended
-        truth.fences[truth.attempt] = truth.extended + lease - margin
+        forgotten = self.forgotten.get(truth.key.run_id, -1e9)
+        if self.claimed_knowing.get((by.token, truth.key), 0.0) < forgotten:
+            return  # the same attempt and beat as before the loss: nobody can tell them apart
         if since < lease - margin - 0.01:
             text = f"{by.token} takes {truth.key} from {truth.owner}, {since:.3f} s after"
             self._fail("no-early-takeover", f"{text} a renewal, lease {lease:g} s")
@@ -183,6 +252,9 @@ class Ledger:
 
     def _extend(self, truth: RunTruth) -> None:
         truth.extended = self._world.now
+        held = Lease(truth.key, truth.attempt), truth.owner
+        self.extended_of[held] = self._world.now
+        self.shaken.discard(held)
         if truth.terms is not None:
             truth.until = self._store.lease_now() + truth.terms.lease_ms / 1000
 
@@ -207,10 +279,10 @@ class Ledger:
             return  # a repeat
         if isinstance(answer, Released):
             truth.state, truth.extended = "waiting", self._world.now
-            truth.free += lease not in self.gave_up
+            truth.free += (lease, owner.token) not in self.gave_up
         else:
             if result.counted and answer.status == "failed":
-                self._died(truth, handed_over=lease not in self.gave_up)
+                self._died(truth, handed_over=(lease, owner.token) not in self.gave_up)
             self._close(truth, answer.status)
 
     def _unheard_of(self, lease: Lease, owner: Owner) -> RunTruth:
@@ -253,6 +325,37 @@ class Ledger:
         truth.state, truth.status = "closed", status
         self.open.pop(truth.key, None)
         self.last_open[truth.key.job] = self._world.now
+
+    # --- lost writes ---
+
+    def keep(self) -> Kept:
+        """Return what is known now, as a replica that hears of nothing more has it."""
+        runs = {key: truth.copy() for key, truth in self.runs.items()}
+        return Kept(runs, dict(self.winners), dict(self.fences))
+
+    def lose(self, kept: Kept) -> set[RunKey]:
+        """The store goes on with what was kept; return the runs of which it forgot something."""
+        self.lost_at = now = self._world.now
+        forgotten = {
+            key
+            for key, truth in self.runs.items()
+            if key not in kept.runs or kept.runs[key].holding != truth.holding
+        }
+        self.forgotten.update((key.run_id, now) for key in forgotten)
+        for key in forgotten:
+            truth = self.runs[key]
+            for attempt in range(1, truth.attempt + 1):
+                lease = Lease(key, attempt)
+                self.disputed[lease] = self.disputed.get(lease, 0) + 1
+            self.shaken.add((Lease(key, truth.attempt), truth.owner))
+            self.last_open[key.job] = now
+        self.runs, self.winners, self.fences = kept
+        self.open = {}
+        for key, truth in self.runs.items():
+            if truth.state in ("running", "waiting") and not key.manual:
+                self.open[key] = truth
+                truth.opened = max(truth.opened, now if key in forgotten else 0.0)
+        return forgotten
 
     def _fail(self, name: str, text: str) -> None:
         self._world.fail(name, text)

@@ -12,9 +12,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .ledger import RunTruth
     from .referee import Referee, Witnessed
     from .scenario import Live
+    from .truth import RunTruth
 
 CLAIMED = 3.0  # two rounds, of windows of at most one second, and the calls
 SKIPPED = 2.0
@@ -27,10 +27,10 @@ TRIPS = 8  # of a look, a claim, and what may be in front of them
 class Slot:
     """A slot that is due and not decided."""
 
-    __slots__ = ("due", "job", "next_due", "slot_ms")
+    __slots__ = ("due", "live", "next_due", "slot_ms")
 
-    def __init__(self, job: str, slot_ms: int, due: float, next_due: float) -> None:
-        self.job = job
+    def __init__(self, live: Live, slot_ms: int, due: float, next_due: float) -> None:
+        self.live = live
         self.slot_ms = slot_ms
         self.due = due
         self.next_due = next_due
@@ -44,89 +44,112 @@ class Liveness:
         self._world = referee.world
         self._ledger = referee.ledger
         self._slots: list[Slot] = []
-        self._walked: dict[str, int] = {}  # of each job: the last slot that was taken in
-        self.dues: dict[str, list[float]] = {}  # of each job: when its slots were due
-        self.jobs: dict[str, Live] = {}
+        self._walked: dict[Live, int] = {}  # of each definition: the last slot that was taken in
+        self.dues: dict[Live, list[float]] = {}  # of each definition: when its slots were due
+        self.jobs: dict[str, Live] = {}  # the first definition of each job: what never changes
+        self.until: dict[str | None, int] = {}  # until when a job, or all of them, are paused
         self.blocked: dict[str, float] = {}  # of each job: when a dead run last stood in the way
         self.unpaused: dict[str, float] = {}  # since when a job's runs may start
         self.doubtful: dict[str, float] = {}  # until when a job's slots need no explanation
 
     def check(self) -> None:
         """Look at everything that is not done yet."""
-        for job in self.jobs.values():
-            self._walk(job)
+        for live in self._walked:
+            self._walk(live)
         for truth in list(self._ledger.open.values()):
             self._ledger.last_open[truth.key.job] = self._world.now
             if self._referee.leases:
                 self._check_run(truth)
         self._slots = [slot for slot in self._slots if not self._settled(slot)]
 
+    def watch(self, live: Live) -> None:
+        """Somebody has this definition of a job: its slots are due from now on."""
+        self.jobs.setdefault(live.name, live)
+        if live not in self._walked:
+            self.dues[live] = []
+            self._walked[live] = live.grid.slot_at(self._referee.store.time.wall_ms())
+
     def forget_slots(self) -> None:
         """The store's wall clock stepped: what was due before is nobody's business."""
         self._slots.clear()
         wall_ms = self._referee.store.time.wall_ms()
-        for job in self.jobs.values():
-            self._walked[job.name] = job.grid.slot_at(wall_ms)
+        for live in self._walked:
+            self._walked[live] = live.grid.slot_at(wall_ms)
+
+    def settle_now(self) -> None:
+        """The store is about to forget: what was decided till now has been."""
+        for live in self._walked:
+            self._walk(live)
+        decided = self._ledger.decided
+        self._slots = [one for one in self._slots if not decided(one.live.name, one.slot_ms)]
+
+    def paused(self, job: str) -> bool:
+        """Whether a pause is on."""
+        until = max(self.until.get(None, 0), self.until.get(job, 0))
+        return self._referee.store.time.wall_ms() < until
 
     def unsettled(self) -> list[str]:
         """Return the runs that are kept alive though no living handler works on them."""
         live = {
             handler.lease.key
-            for seen in self._referee.seen.values()
-            if seen.inst.alive
+            for seen in self._referee.living
             for handler in seen.inst.handlers.values()
         }
         # A win waits for its slot, which a step of the store's clock may have put far ahead.
         waits = WAITS if self._ledger.stepped_at > 0 else CLAIMED
-        recent, lease_now = self._world.now - waits, self._referee.store.lease_now()
+        now, recent = self._world.now, self._world.now - waits
         return [
             f"run {truth.key}"
             for key, truth in self._ledger.open.items()
             if truth.state == "running"
-            and truth.until > lease_now
+            and truth.terms is not None
+            and truth.extended + truth.terms.lease_ms / 1000 > now
             and key not in live
             and max(truth.won_at, self._referee.ended_at.get(key, 0)) < recent
         ]
 
     # --- slots ---
 
-    def _walk(self, job: Live) -> None:
-        wall_ms = self._referee.store.time.wall_ms()
-        slot_ms = self._walked.setdefault(job.name, job.grid.slot_at(wall_ms))
-        while slot_ms + job.grid.period_ms <= wall_ms:
-            slot_ms += job.grid.period_ms
+    def _walk(self, live: Live) -> None:
+        wall_ms, period_ms = self._referee.store.time.wall_ms(), live.grid.period_ms
+        slot_ms = self._walked[live]
+        while slot_ms + period_ms <= wall_ms:
+            slot_ms += period_ms
             due = self._world.now - (wall_ms - slot_ms) / 1000
-            self.dues.setdefault(job.name, []).append(due)
-            if due >= self.doubtful.get(job.name, -inf):
-                next_due = due + job.grid.period_ms / 1000
-                self._slots.append(Slot(job.name, slot_ms, due, next_due))
-        self._walked[job.name] = slot_ms
+            self.dues[live].append(due)
+            if due >= self.doubtful.get(live.name, -inf):
+                self._slots.append(Slot(live, slot_ms, due, due + period_ms / 1000))
+        self._walked[live] = slot_ms
 
     def _settled(self, slot: Slot) -> bool:
-        if self._ledger.decided(slot.job, slot.slot_ms):
+        name = slot.live.name
+        if self._ledger.decided(name, slot.slot_ms):
             return True
-        if slot.due < self.doubtful.get(slot.job, -inf):
+        if slot.due < self.doubtful.get(name, -inf):
             return True
-        for seen in self._referee.seen.values():
+        for seen in self._referee.living:
             late = self._overdue(slot, seen)
             if late > 0:
-                text = f"{slot.job}@{slot.slot_ms} is not decided, {late:.2f} s too late for"
+                text = f"{name}@{slot.slot_ms} is not decided, {late:.2f} s too late for"
                 self._world.fail("every-slot", f"{text} {seen.inst}")
         return self._world.now > slot.next_due + 300
 
     def _overdue(self, slot: Slot, seen: Witnessed) -> float:
         """Return by how much this instance is late to see the slot decided."""
-        base = self._base(seen, slot.job)
-        catch_up = self.jobs[slot.job].catch_up
+        name = slot.live.name
+        if seen.lives.get(name) is not slot.live:
+            return -inf  # it has another schedule, or none
+        base = self._base(seen, name)
+        catch_up = slot.live.catch_up
         if not self._referee.leases and slot.due <= base:
             return -inf  # nothing is caught up without leases
         if slot.next_due <= base + NEAR or (slot.due <= base and base - slot.due >= catch_up - 0.5):
             return -inf  # passed before this instance was there
-        if catch_up == 0 and abs(slot.due - seen.jobs[slot.job]) < NEAR:
+        if catch_up == 0 and abs(slot.due - seen.jobs[name]) < NEAR:
             return -inf  # the job came about then, by a clock that may have been a little off
         good = max(base, seen.reached + min(5.0, seen.inst.settings.heartbeat / 2))
         by_skip = max(slot.next_due, good) + SKIPPED
-        by_claim = max(slot.due, good, seen.free, self.blocked.get(slot.job, -inf)) + CLAIMED
+        by_claim = max(slot.due, good, seen.free, self.blocked.get(name, -inf)) + CLAIMED
         if seen.busy:
             by_claim = inf
         return self._world.now - min(by_skip, by_claim) - 2 * seen.inst.limit
@@ -136,7 +159,7 @@ class Liveness:
         inst = seen.inst
         if not inst.up or inst.frozen or seen.unsure or seen.stop is not None:
             return inf
-        if job not in seen.jobs:
+        if job not in seen.jobs or self._referee.store.slow:
             return inf
         apart = inst.host.wall() - self._referee.store.time.wall_ms() / 1000
         if abs(apart) > NEAR:
@@ -157,10 +180,10 @@ class Liveness:
             if since > now:
                 return
             self.blocked[job] = now
-        if self.jobs[job].paused():
+        if self.paused(job):
             self.unpaused[job] = now
             return
-        for seen in self._referee.seen.values():
+        for seen in self._referee.living:
             self._check_backup(truth, since, seen, steady=steady)
 
     def _check_backup(
@@ -169,7 +192,8 @@ class Liveness:
         """An instance in good shape, with a free worker, takes the run on in time."""
         settings, job = seen.inst.settings, truth.key.job
         if (
-            seen.busy
+            job not in seen.jobs
+            or seen.busy
             or seen.inst.keeper_delay
             or any(lease.key == truth.key for lease in seen.inst.handlers)
         ):
@@ -202,7 +226,7 @@ class Liveness:
     def _known(self, truth: RunTruth, seen: Witnessed) -> float:
         """Return since when this instance must know of the run, told or not."""
         told = truth.known.get(seen.inst.token, inf)
-        dues = self.dues.get(truth.key.job, [])
+        dues = self.dues.get(seen.lives[truth.key.job], [])
         # A schedule that raised has no slots, and so no claims whose answers name the run.
         since = max(truth.opened, self.doubtful.get(truth.key.job, -inf))
         second = bisect_left(dues, since) + 1

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anarchon._messages import (
+    Look,
+    Unfinished,
+)
 from anarchon._values import Limits
-from anarchon.backends.memory import MemoryBackend
+from anarchon.backends.memory import MemoryBackend, MemoryRows
 
 from .world import EPOCH
 
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from .world import World
 
     Executed = Callable[[StoreCall, StoreAnswer, Owner, bool], None]
+
+READ_ONLY = "read-only"
 
 
 class StoreTime:
@@ -42,8 +48,9 @@ class StoreTime:
 class Store:
     """Executes calls one after another, each in its moment.
 
-    `down` is ``"refused"`` or ``"hole"`` (no answer at all) during an outage. The times that a
-    call takes are those of `timing.md`: a single server that is busy with one call at a time.
+    `down` is ``"refused"``, ``"hole"`` (no answer at all) or ``"read-only"`` during an outage,
+    `slow` the seconds that every answer takes longer for a while. The times that a call takes
+    are those of `timing.md`: a single server that is busy with one call at a time.
     """
 
     CALL, RUN, WIN = 55e-6, 4e-6, 15e-6
@@ -52,6 +59,7 @@ class Store:
         self.time = StoreTime(world)
         self.steady = steady
         self.down: str | None = None
+        self.slow = 0.0
         self.calls: dict[str, int] = {}
         self.on_executed: Executed | None = None
         self.backend = MemoryBackend()
@@ -73,7 +81,28 @@ class Store:
         """Return how long an answer takes here, and be busy for that long."""
         start = max(self._world.now, self._busy_until)
         self._busy_until = start + self.CALL + self.RUN * runs + self.WIN * wins
-        return self._busy_until - self._world.now
+        return self._busy_until - self._world.now + self.slow
+
+    # --- what an outage does ---
+
+    def shut(self, call: StoreCall) -> str | None:
+        """Return how a call fails now: ``"refused"`` or ``"hole"``; None: it is answered."""
+        if self.down == READ_ONLY:
+            return None if isinstance(call, Look | Unfinished) else "refused"
+        return self.down
+
+    def copy(self) -> MemoryRows:
+        """Return everything as it is now: what a replica has that hears of nothing more."""
+        kept = MemoryRows()
+        for name, value in vars(self.backend._rows).items():
+            setattr(kept, name, _copied(value))
+        return kept
+
+    def become(self, rows: MemoryRows) -> None:
+        """Go on with these rows, whatever was written since they were copied."""
+        self.backend._rows = rows
+
+    # --- calls ---
 
     def execute(self, lane: Lane, call: StoreCall, pace: Pace, *, old: bool = False) -> StoreAnswer:
         """Execute a call now, as the lane of its sender does; `old`: a copy nobody waits for."""
@@ -83,3 +112,10 @@ class Store:
         if self.on_executed is not None:
             self.on_executed(call, answer, lane._owner, old)
         return answer
+
+
+def _copied(value: object) -> object:
+    """Copy dicts and lists, and those in them; what they hold in the end never changes."""
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    return list(value) if isinstance(value, list) else value

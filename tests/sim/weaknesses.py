@@ -29,7 +29,7 @@ NO_WITNESS = (
     "        if run.left_ms <= 0:\n            return received\n",
 )
 
-MUTANTS = (
+WEAKNESSES = (
     Mutant(
         "no margin",
         "_core_held.py",
@@ -216,14 +216,14 @@ MUTANTS = (
         "            self._planned = Round(mono, 1, mono, 0.0, self._workers)",
         "            self._planned = Round(mono + 1e9, 1, mono, 0.0, self._workers)",
         "busy",
-        ("claim-planned",),
+        ("claim-planned", "every-slot"),
     ),
     Mutant(
         "early start",
         "_core_attempts.py",
         'if held.handler == "pending" and held.start_at <= now.mono:',
         'if held.handler == "pending":',
-        "noise",
+        "mixed1",
         ("never-early",),
     ),
     Mutant(

@@ -42,6 +42,10 @@ class World:
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = count()
 
+    def stream(self, name: str) -> Random:
+        """Return randomness of its own for one part, so that no other part changes it."""
+        return Random(f"{self.seed}/{name}")
+
     def at(self, when: float, call: Callable[..., None], *args: object) -> None:
         """Do something at a true time; what lies in the past happens now."""
         when = max(when, self.now)
@@ -74,7 +78,7 @@ class Host:
 
     `drift` is how much faster its monotonic clock runs than true time; in seconds, `wake` is
     the longest delay of a timed wait, `hop` that of handing something to another thread, and
-    `trip` one way to the store.
+    `trip` one way to the store. While the machine is suspended its monotonic clock stands still.
     """
 
     def __init__(
@@ -86,26 +90,58 @@ class Host:
         wake: float = 0.0,
         hop: float = 0.0,
         trip: float = 0.0,
+        rng: Random | None = None,
+        name: str = "",
     ) -> None:
         self.offset = offset
         self.drift = drift
         self.wake = wake
         self.hop = hop
         self.trip = trip
+        self.rng = rng or world.rng
+        self.name = name
         self._world = world
-        self._zero = world.rng.uniform(10.0, 1e5)
+        self._zero = self.rng.uniform(10.0, 1e5)
+        self._slept = 0.0  # for how long it was suspended, in all
+        self._asleep: float | None = None  # since when it is
+        self._slew = 0.0
+        self._slews_since = 0.0
 
     def mono(self) -> float:
         """Return the monotonic clock."""
-        return self._zero + self._world.now * (1.0 + self.drift)
+        now = self._world.now if self._asleep is None else self._asleep
+        return self._zero + (now - self._slept) * (1.0 + self.drift)
 
     def wall(self) -> float:
         """Return the wall clock."""
-        return EPOCH + self._world.now * (1.0 + self.drift) + self.offset
+        now = self._world.now
+        slewed = self._slew * (now - self._slews_since)
+        return EPOCH + now * (1.0 + self.drift) + self.offset + slewed
 
     def true_at(self, mono: float) -> float:
         """Return the true time at which the monotonic clock shows this."""
-        return (mono - self._zero) / (1.0 + self.drift)
+        return (mono - self._zero) / (1.0 + self.drift) + self._slept
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the machine is suspended."""
+        return self._asleep is not None
+
+    def suspend(self) -> None:
+        """Stop the monotonic clock."""
+        self._asleep = self._world.now
+
+    def resume(self) -> float:
+        """Let the monotonic clock go on; return how long it stood."""
+        slept = 0.0 if self._asleep is None else self._world.now - self._asleep
+        self._slept += slept
+        self._asleep = None
+        return slept
+
+    def slew(self, rate: float) -> None:
+        """Have the wall clock gain so much on the monotonic one, each second."""
+        self.offset += self._slew * (self._world.now - self._slews_since)
+        self._slew, self._slews_since = rate, self._world.now
 
     @property
     def slow(self) -> float:
@@ -115,8 +151,8 @@ class Host:
     def late(self, wait: float) -> float:
         """Return by how much a timed wait ends late: a short one little, it finds all awake."""
         # Never early by the rounding of floats.
-        return 1e-6 + (self.wake if wait > SHORT else self.hop) * self._world.rng.random()
+        return 1e-6 + (self.wake if wait > SHORT else self.hop) * self.rng.random()
 
     def hand_over(self) -> float:
         """Return how long it takes until another thread has what it is given."""
-        return self.hop * self._world.rng.random()
+        return self.hop * self.rng.random()

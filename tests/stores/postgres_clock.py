@@ -25,6 +25,11 @@ class TableClock(HandClock):
         super().step(ms)
         self._store()
 
+    def begin_again(self) -> None:
+        """Go back to the moment at which every clock that is moved by hand begins."""
+        super().__init__()
+        self._store()
+
     def close(self) -> None:
         self._connection.close()
 

@@ -16,6 +16,7 @@ class Database:
 
     def __init__(self, front, server) -> None:
         self.server = server
+        self.front = front
         self.name = server.create_database()
         self.url = front.url(self.name)
 

@@ -69,6 +69,38 @@ def test_each_slot_has_one_winner(database):
     assert connected[0] <= 4
 
 
+def test_handlers_that_save_at_once_leave_no_connections_behind(database):
+    """One each while they save, and two for the scheduler afterwards."""
+    together, done = threading.Barrier(6), threading.Event()
+    ended = []
+
+    def save(ctx):
+        together.wait(LONG)
+        for page in range(5):
+            ctx.save(page)
+
+    def note(run):
+        ended.append(run.job)
+        if len(ended) == 6:
+            done.set()
+
+    backend = PostgresBackend(database.url, namespace=f"savers {uuid.uuid4()}")
+    scheduler = Scheduler(backend, lease="20s", workers=6, jitter=0)
+    scheduler.on("success", note)
+    for name in range(6):
+        scheduler.every(f"job {name}", "1h", save, catch_up="1h")
+    with scheduler:
+        assert done.wait(LONG)
+        connected = database.ask(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND application_name = 'anarchon' AND state = 'idle'"
+        )
+        kept = len(backend._idle)
+    assert kept <= 2
+    if database.server is database.front:  # a pooler keeps connections of its own
+        assert connected[0][0] <= 2
+
+
 def test_a_pool_of_one_serves_a_scheduler_and_its_service(database):
     pools = [
         psycopg_pool.ConnectionPool(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import uuid
@@ -20,7 +21,7 @@ from tests.stores.helpers import claim, finish, now_ms
 from tests.stores.postgres_places import database_on
 
 LIMITS = Limits(connect=20.0, quick=10.0, call=10.0)
-FIRST_STARTS = 24
+FIRST_STARTS = int(os.environ.get("ANARCHON_TEST_FIRST_STARTS", "24"))
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 

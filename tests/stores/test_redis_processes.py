@@ -182,4 +182,4 @@ def test_a_finding_is_logged_once(own_server, caplog):
         scheduler.start()
         scheduler.stop()
     told = [record.getMessage() for record in caplog.records]
-    assert len([text for text in told if "silence='persistence'" in text]) == 1
+    assert len([text for text in told if "silence=('persistence',)" in text]) == 1

@@ -1,4 +1,4 @@
-"""Connections: one for each thread, thrown away when they fail, untouched across a fork."""
+"""Connections: one for each call under way, thrown away when they fail, untouched by a fork."""
 
 from __future__ import annotations
 
@@ -42,18 +42,32 @@ def in_thread(call):
 # --- threads ----------------------------------------------------------------------
 
 
-def test_each_thread_has_its_own_and_keeps_it(backend):
-    def mine():
-        backend.look([], owner=OWNER)
-        first = backend._local.link
-        backend.look([], owner=OWNER)
-        return first, first is backend._local.link
+def test_one_call_after_another_is_one_connection_whatever_the_thread(backend):
+    [first] = backend._idle
+    claim(backend, "job", now_ms())
+    in_thread(lambda: claim(backend, "other", now_ms()))
+    assert backend._idle == [first]
 
-    here, same_here = mine()
-    there, same_there = in_thread(mine)
-    assert here is not there
-    assert same_here
-    assert same_there
+
+def test_the_first_renewal_opens_no_connection(backend, monkeypatch):
+    """Beside sixteen threads that compute, opening one takes four times as long as renewing."""
+    monkeypatch.setattr(backend, "_make", None)
+    assert isinstance(in_thread(lambda: claim(backend, "job", now_ms())), Won)
+    in_thread(lambda: backend.renew([], owner=OWNER, lease_ms=1))
+
+
+def test_calls_at_once_have_one_each_and_two_are_kept(backend):
+    barrier = threading.Barrier(5, timeout=10)
+
+    def look():
+        backend._read(lambda rows, now: barrier.wait(), 5)
+
+    for _ in range(2):
+        with ThreadPool(5) as pool:
+            pool.starmap(look, [()] * 5)
+        assert len(set(backend._idle)) == 2
+        gc.collect()
+        assert len([link for link in backend._links if link() is not None]) == 2
 
 
 def test_a_thread_that_ends_leaves_no_connection_behind(backend, database):
@@ -61,30 +75,9 @@ def test_a_thread_that_ends_leaves_no_connection_behind(backend, database):
     before = open_files(database)
     for _ in range(20):
         in_thread(lambda: claim(backend, "job", now_ms()))
-    gc.collect()
     # SQLite itself may keep one descriptor for later use, lest closing it drop a lock.
     assert len(open_files(database)) <= len(before) + 1
     assert len([link for link in backend._links if link() is not None]) == 1
-
-
-def test_close_closes_those_of_all_threads(backend, database):
-    ready, ending = threading.Barrier(4), threading.Event()
-
-    def hold():
-        backend.look([], owner=OWNER)
-        ready.wait(10)
-        ending.wait(10)
-
-    threads = [threading.Thread(target=hold) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    ready.wait(10)
-    assert len(open_files(database)) >= 3
-    backend.close()
-    assert open_files(database) == []
-    ending.set()
-    for thread in threads:
-        thread.join()
 
 
 def test_close_lets_a_call_in_flight_end_and_closes_after_it(backend, database):
@@ -108,10 +101,13 @@ def test_close_lets_a_call_in_flight_end_and_closes_after_it(backend, database):
 
 
 def test_a_reader_leaves_no_connection_behind(backend, database):
-    assert open_files(database) == []
+    [kept] = backend._idle
     assert backend.history(None, limit=1) == []
     backend.pause("job", duration_ms=None)
     backend.resume("job")
+    assert backend._idle == [kept]
+    backend.close()
+    assert backend.history(None, limit=1) == []
     assert open_files(database) == []
 
 
@@ -157,7 +153,7 @@ def test_a_failed_open_that_is_closed_leaves_the_other_user_open(backend):
 
 def test_a_connection_that_failed_is_never_used_again(backend):
     claim(backend, "job", now_ms())
-    broken = backend._local.link
+    broken = backend._idle[-1]
     other = sqlite3.connect(backend.database)
     other.execute("SELECT * FROM anarchon_run").fetchall()  # the log stays with it
     broken._connection.close()
@@ -165,7 +161,7 @@ def test_a_connection_that_failed_is_never_used_again(backend):
         backend.look([], owner=OWNER)
     assert isinstance(raised.value.__cause__, sqlite3.ProgrammingError)
     assert isinstance(backend.look([], owner=OWNER), Looked)
-    assert backend._local.link is not broken
+    assert backend._idle[-1] is not broken
     other.close()
 
 
@@ -173,7 +169,7 @@ def test_a_full_disk(backend):
     """BR-070's neighbour: no page is left, then there is room again."""
     slot_ms = now_ms()
     claim(backend, "job", slot_ms)
-    limit = backend._local.link._connection.execute
+    limit = backend._idle[-1]._connection.execute
     pages = limit("PRAGMA page_count").fetchone()[0]
     limit(f"PRAGMA max_page_count = {pages}")
     text = "x" * 100_000
@@ -235,7 +231,7 @@ def test_an_error_in_an_operation_rolls_it_back(backend):
     with pytest.raises(KeyboardInterrupt):
         backend._write(half, 1)
     assert isinstance(claim(backend, "job", now_ms()), Won)
-    link = backend._local.link
+    link = backend._idle[-1]
     assert not link._connection.in_transaction
 
 

@@ -110,7 +110,7 @@ def test_the_file_gets_a_write_ahead_log_and_the_synchronisation_asked_for(datab
     backend = SqliteBackend(database, synchronous=mode)
     backend.open(QUICK)
     backend.look([], owner=("a", "a"))
-    connection = backend._local.link._connection
+    connection = backend._idle[-1]._connection
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA synchronous").fetchone() == ({"FULL": 2, "NORMAL": 1}[mode],)
     backend.close()

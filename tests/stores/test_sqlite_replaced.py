@@ -135,11 +135,11 @@ def test_a_store_that_was_moved_away_and_back_is_the_same(database):
     slot_ms = now_ms()
     with opened(database) as backend:
         claim(backend, "job", slot_ms)
-        link = backend._local.link
+        link = backend._idle[-1]
         for there, back in ((database, f"{database}-away"), (f"{database}-away", database)):
             Path(there).rename(back)
         assert isinstance(claim(backend, "job", slot_ms, by="b"), Held)
-        assert backend._local.link is link
+        assert backend._idle[-1] is link
 
 
 def test_another_journal_behind_its_back(database):
@@ -162,7 +162,7 @@ def test_a_write_that_waited_while_the_files_went_is_asked_of_the_new_ones(datab
     slot_ms = now_ms()
     with opened(database) as backend:
         claim(backend, "other", slot_ms)
-        old = backend._local.link
+        old = backend._idle[-1]
         wait = _sqlite_link.files.writers_queue
 
         def wait_and_lose(path, deadline):
@@ -172,7 +172,7 @@ def test_a_write_that_waited_while_the_files_went_is_asked_of_the_new_ones(datab
 
         monkeypatch.setattr(_sqlite_link.files, "writers_queue", wait_and_lose)
         assert isinstance(claim(backend, "job", slot_ms), Won)
-        assert backend._local.link is not old
+        assert backend._idle[-1] is not old
         rows = sqlite3.connect(database)
         assert rows.execute("SELECT count(*) FROM anarchon_run WHERE job = 'job'").fetchone() == (
             1,

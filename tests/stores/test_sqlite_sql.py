@@ -46,7 +46,7 @@ def statements(database):
     """Run every method of the rows once, and return what SQLite was asked."""
     with opened(database) as backend:
         backend.look([], owner=Owner("a", "a"))
-        connection = backend._local.link._connection
+        connection = backend._idle[-1]._connection
         seen = []
         connection.set_trace_callback(seen.append)
         use_everything(SqliteRows(connection, "space"))

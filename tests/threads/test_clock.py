@@ -14,10 +14,10 @@ from anarchon._clock import MOST_SPANS, SIGNAL_WAIT, Clock, StoreClock
 from anarchon._messages import (
     Settings,
 )
+from anarchon._signal import Signal, Switch
 from anarchon._values import (
     Pace,
 )
-from anarchon.context import Signal, Switch
 
 SETTINGS = Settings(lease=30.0, heartbeat=10.0, workers=1, instance_id="a")
 WITNESS = 27.0  # lease less margin

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from anarchon._signal import Signal, Switch
 from anarchon._testing_clock import ManualClock
 from anarchon.backends.memory import MemoryBackend
-from anarchon.context import Signal, Switch
 from anarchon.errors import ConfigurationError
 from tests.threads.rig import Rig, attached, job, running
 

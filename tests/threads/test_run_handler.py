@@ -19,6 +19,7 @@ from anarchon._messages import (
     JobSpec,
     StartRun,
 )
+from anarchon._signal import Switch
 from anarchon._texts import LIMIT_BYTES
 from anarchon._threads_handler import Attempt, run_attempt
 from anarchon._values import (
@@ -26,7 +27,7 @@ from anarchon._values import (
     RunKey,
     Terms,
 )
-from anarchon.context import Context, Signal, Switch
+from anarchon.context import Context
 from anarchon.errors import Aborted
 from tests.threads.rig import Every
 
@@ -37,7 +38,7 @@ def attempt(handler, *, with_context=True, around=None):
     spec = JobSpec("job", Every(10_000), Terms(6000, 1000, 3, True, 0), 0.02, None)
     switch = Switch(Clock())
     start = StartRun(LEASE, "scheduled", 1, None, spec)
-    context = Context(start, "me", Signal(switch), None)
+    context = Context(start, "me", switch, None)
     return Attempt(LEASE, context, switch, handler, with_context, around)
 
 

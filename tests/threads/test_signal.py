@@ -17,12 +17,13 @@ from anarchon._messages import (
     JobSpec,
     StartRun,
 )
+from anarchon._signal import Signal, Switch
 from anarchon._values import (
     Lease,
     RunKey,
     Terms,
 )
-from anarchon.context import Context, Signal, Switch
+from anarchon.context import Context
 from anarchon.errors import Aborted, ConfigurationError
 from tests.threads.rig import Every
 
@@ -218,7 +219,7 @@ def context(*, manual="", attempt=1, checkpoint=None):
     lease = Lease(RunKey("job", 1_800_000_000_000, manual), attempt)
     spec = JobSpec("job", Every(10_000), Terms(6000, 1000, 3, True, 0), 0.02, None)
     start = StartRun(lease, "manual" if manual else "takeover", 77, checkpoint, spec)
-    return Context(start, "me", Signal(Switch(Clock())), {"a": 1})
+    return Context(start, "me", Switch(Clock()), {"a": 1})
 
 
 def test_what_the_context_tells():

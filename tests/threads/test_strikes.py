@@ -13,13 +13,13 @@ from anarchon import Every, Scheduler, _threads_workers
 from anarchon._clock import Clock
 from anarchon._lifecycle_outlet import Outlet
 from anarchon._messages import Answered, Ended
+from anarchon._signal import Signal, Switch
 from anarchon._testing_clock import ManualClock
 from anarchon._threads_handler import run_attempt
 from anarchon._threads_workers import WorkerFell
 from anarchon._trays import Tray
 from anarchon._values import Lease, RunKey
 from anarchon.backends.memory import MemoryBackend
-from anarchon.context import Signal, Switch
 from anarchon.testing import FaultyBackend
 from tests.conftest import anarchon_threads
 from tests.facade.helpers import until

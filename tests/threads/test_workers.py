@@ -13,6 +13,7 @@ from anarchon._messages import (
     JobSpec,
     StartRun,
 )
+from anarchon._signal import Switch
 from anarchon._threads_handler import Attempt
 from anarchon._threads_workers import Workers
 from anarchon._values import (
@@ -20,7 +21,7 @@ from anarchon._values import (
     RunKey,
     Terms,
 )
-from anarchon.context import Context, Signal, Switch
+from anarchon.context import Context
 from tests.threads.rig import Every
 
 
@@ -41,7 +42,7 @@ def attempt(handler, n=1, manual=""):
     lease = Lease(RunKey("job", n, manual), 1)
     spec = JobSpec("job", Every(10), Terms(6000, 1000, 3, True, 0), 0.02, None)
     switch = Switch(Clock())
-    context = Context(StartRun(lease, "scheduled", 1, None, spec), "me", Signal(switch), None)
+    context = Context(StartRun(lease, "scheduled", 1, None, spec), "me", switch, None)
     return Attempt(lease, context, switch, handler, True, None)
 
 

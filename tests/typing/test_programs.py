@@ -15,7 +15,7 @@ ROOT = HERE.parent.parent
 def test_mypy_accepts_what_is_right_and_finds_each_mistake(tmp_path: Path) -> None:
     """The mistakes are the ignored lines: in strict mode a needless ignore is an error."""
     pytest.importorskip("mypy", reason="mypy is no part of the extra `test`")
-    programs = [str(HERE / name) for name in ("definitions.py", "scheduler.py")]
+    programs = [str(HERE / name) for name in ("definitions.py", "scheduler.py", "testing.py")]
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
     done = subprocess.run(
         [*command, "--cache-dir", str(tmp_path), *programs],
@@ -25,4 +25,4 @@ def test_mypy_accepts_what_is_right_and_finds_each_mistake(tmp_path: Path) -> No
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 source files" in done.stdout
+    assert "3 source files" in done.stdout

@@ -13,6 +13,8 @@ for place = 2, #ARGV do
   if holds(run, item[4], owner) then
     renew(run, lease)
     answers[place - 1] = {run.cancel ~= 0 and 'cancelled' or 'ok'}
+  elseif run and run.status == 'success' and run.owner == owner and run.attempt == item[4] then
+    answers[place - 1] = {'done'}
   else
     answers[place - 1] = {'lost'}
   end

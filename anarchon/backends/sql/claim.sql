@@ -14,6 +14,9 @@
 --   newer, paused, overlap      to be recorded as skipped
 --   suspect     a dead run of the job must be closed first
 --   first       its first attempt may start
+--
+-- Whoever is about to follow an attempt, or to bury it, has its row alone, and first looks
+-- whether a transaction of the handler has completed it. Then it is done, whatever was judged.
 
 -- Judge a wish as it stands now. `others` are the open runs of the job's other slots, oldest
 -- first; `has_newer`: a later slot that is due is recorded.
@@ -285,7 +288,7 @@ BEGIN
                     );
                 END IF;
                 opened[v.n] := %schema%.anarchon_others_v1(v.others, stale, now_ms);
-            ELSIF is_locked AND opened IS NOT NULL THEN
+            ELSIF opened IS NOT NULL THEN  -- in an earlier look, perhaps
                 opened[v.n] := NULL;
             END IF;
 
@@ -324,7 +327,7 @@ BEGIN
             wins := wins - v.is_mine::integer;
             IF cardinality(stale) > 0 THEN
                 FOREACH run IN ARRAY stale LOOP
-                    run := %schema%.anarchon_close_v1(run, token, 'lost', 'too old', NULL, now_ms);
+                    run := %schema%.anarchon_give_up_v1(run, token, 'lost', 'too old', now_ms);
                     closed := closed || %schema%.anarchon_record_v1(run);
                     worn := worn || run.job;
                 END LOOP;
@@ -338,6 +341,11 @@ BEGIN
                     verdict, v.wish, run, v.others, token, now_ms
                 );
                 CONTINUE;
+            END IF;
+            IF verdict = ANY (foreign_ones) AND %schema%.anarchon_is_done_v1(
+                space, run.job, run.slot_ms, run.manual, run.attempt
+            ) THEN
+                verdict := 'done';
             END IF;
             CASE
             WHEN verdict = 'extend' THEN
@@ -368,6 +376,10 @@ BEGIN
                 SELECT a.* FROM %schema%.anarchon_opened_v1(run, v.wish->>3, instance) AS a;
                 PERFORM %schema%.anarchon_count_v1(ARRAY[run]);
                 answers[v.n] := %schema%.anarchon_won_v1(run, run.lease_ms);
+            WHEN verdict = 'done' THEN
+                run := %schema%.anarchon_done_v1(run, token, now_ms);
+                worn := worn || run.job;
+                answers[v.n] := %schema%.anarchon_closed_v1(run, token);
             WHEN verdict = 'dead' THEN
                 run := %schema%.anarchon_bury_v1(run, token, now_ms);
                 worn := worn || run.job;

@@ -172,6 +172,31 @@ BEGIN
 END
 $body$;
 
+-- Whether a transaction of the handler has completed an attempt, whose row is locked.
+--
+-- Where a whole statement sees what was there when it began, the answer might be there already
+-- and not be seen. To insert it once more fails then, and who asks repeats the statement.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_is_done_v1(
+    space text, name text, slot bigint, manual_id text, nth bigint
+) RETURNS boolean LANGUAGE plpgsql AS $body$
+BEGIN
+    IF EXISTS (
+        SELECT FROM %schema%.anarchon_completion c
+        WHERE c.namespace = space AND c.job = name AND c.slot_ms = slot AND c.manual = manual_id
+            AND c.attempt = nth
+    ) THEN
+        RETURN true;
+    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
+        INSERT INTO %schema%.anarchon_completion (namespace, job, slot_ms, manual, attempt, done_ms)
+        VALUES (space, name, slot, manual_id, nth, 0) ON CONFLICT DO NOTHING;
+        DELETE FROM %schema%.anarchon_completion c
+        WHERE c.namespace = space AND c.job = name AND c.slot_ms = slot AND c.manual = manual_id
+            AND c.attempt = nth;
+    END IF;
+    RETURN false;
+END
+$body$;
+
 -- Close an open run in somebody's name, with its line and without its checkpoint.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_close_v1(
     run %schema%.anarchon_run, token text, new_status text, new_detail text, ended_ms bigint,
@@ -188,7 +213,43 @@ BEGIN
     DELETE FROM %schema%.anarchon_checkpoint c
     WHERE c.namespace = run.namespace AND c.job = run.job AND c.slot_ms = run.slot_ms
         AND c.manual = run.manual;
+    DELETE FROM %schema%.anarchon_completion c
+    WHERE c.namespace = run.namespace AND c.job = run.job AND c.slot_ms = run.slot_ms
+        AND c.manual = run.manual;
     RETURN run;
+END
+$body$;
+
+-- Close a run that a transaction of the handler has completed.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_done_v1(
+    run %schema%.anarchon_run, token text, now_ms bigint
+) RETURNS %schema%.anarchon_run LANGUAGE plpgsql AS $body$
+DECLARE
+    ended_ms CONSTANT bigint := (
+        SELECT c.done_ms FROM %schema%.anarchon_completion c
+        WHERE c.namespace = run.namespace AND c.job = run.job AND c.slot_ms = run.slot_ms
+            AND c.manual = run.manual AND c.attempt = run.attempt
+    );
+BEGIN
+    run := %schema%.anarchon_close_v1(run, token, 'success', NULL, ended_ms, now_ms);
+    UPDATE %schema%.anarchon_attempt a SET duration_ms = ended_ms - a.started_ms
+    WHERE a.namespace = run.namespace AND a.job = run.job AND a.slot_ms = run.slot_ms
+        AND a.manual = run.manual AND a.attempt = run.attempt;
+    RETURN run;
+END
+$body$;
+
+-- Close a run that waits, which nobody will go on with: unless it was completed all the same.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_give_up_v1(
+    run %schema%.anarchon_run, token text, status text, detail text, now_ms bigint
+) RETURNS %schema%.anarchon_run LANGUAGE plpgsql AS $body$
+BEGIN
+    IF %schema%.anarchon_is_done_v1(
+        run.namespace, run.job, run.slot_ms, run.manual, run.attempt
+    ) THEN
+        RETURN %schema%.anarchon_done_v1(run, token, now_ms);
+    END IF;
+    RETURN %schema%.anarchon_close_v1(run, token, status, detail, NULL, now_ms);
 END
 $body$;
 
@@ -342,6 +403,14 @@ BEGIN
                 AND c.manual = manuals[n];
         END IF;
     END LOOP;
+    -- What was completed by a transaction that ended only after its run was closed.
+    DELETE FROM %schema%.anarchon_completion c
+    WHERE c.namespace = space AND c.job = name AND c.slot_ms = ANY (slots)
+        AND NOT EXISTS (
+            SELECT FROM %schema%.anarchon_run x
+            WHERE x.namespace = space AND x.job = name AND x.slot_ms = c.slot_ms
+                AND x.manual = c.manual
+        );
     UPDATE %schema%.anarchon_job j
     SET floor_ms = greatest(j.floor_ms, top),
         skips = CASE WHEN of_skips THEN left_over ELSE j.skips END,

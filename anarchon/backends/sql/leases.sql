@@ -12,7 +12,13 @@ DECLARE
     words text[];
 BEGIN
     SELECT array_agg(l.place), array_agg(
-        CASE WHEN l.place IS NULL THEN 'lost' WHEN l.cancel <> 0 THEN 'cancelled' ELSE 'ok' END
+        CASE WHEN l.place IS NULL AND EXISTS (
+            SELECT FROM %schema%.anarchon_run r
+            WHERE r.namespace = space AND r.job = t.job AND r.slot_ms = t.slot_ms
+                AND r.manual = t.manual AND r.attempt = t.attempt AND r.owner = token
+                AND r.status = 'success'
+        ) THEN 'done' WHEN l.place IS NULL THEN 'lost'
+        WHEN l.cancel <> 0 THEN 'cancelled' ELSE 'ok' END
         ORDER BY t.n
     ) INTO places, words
     FROM (
@@ -207,7 +213,7 @@ BEGIN
     is_open := found;
     now_ms := %schema%.anarchon_now_v1();
     IF run.state = 'waiting' THEN
-        PERFORM %schema%.anarchon_close_v1(run, '', 'interrupted', 'cancelled', NULL, now_ms);
+        PERFORM %schema%.anarchon_give_up_v1(run, '', 'interrupted', 'cancelled', now_ms);
         PERFORM %schema%.anarchon_trim_v1(space, name, false, now_ms);
     ELSIF is_open THEN
         UPDATE %schema%.anarchon_run r SET cancel = 1
@@ -249,10 +255,10 @@ BEGIN
 END
 $body$;
 
--- Lines of history, newest first, as they read now: a running one whose runner nobody will
--- follow reads lost. Planned anew at each call, since a job that is named makes all the
--- difference. The head: limit, job, status, and the place before: slot, job, manual,
--- attempt.
+-- Lines of history, newest first, as they read now: a running one that a transaction of the
+-- handler has completed reads success, and one whose runner nobody will follow reads lost.
+-- Planned anew at each call, since a job that is named makes all the difference. The head:
+-- limit, job, status, and the place before: slot, job, manual, attempt.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_history_v1(
     space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql STABLE %settings%
@@ -265,30 +271,38 @@ BEGIN
     RETURN json_build_array(now_ms, coalesce((
         SELECT json_agg(%schema%.anarchon_line_v1(x.line) ORDER BY x.n) FROM (
             SELECT ROW(
-                a.namespace, a.job, a.slot_ms, a.manual, a.attempt,
-                CASE WHEN l.is_lost THEN 'lost' ELSE a.status END,
-                CASE WHEN l.is_lost THEN 'runner died' ELSE a.detail END,
-                a.reason, a.instance, a.started_ms, a.finished_ms, a.duration_ms, a.error,
-                a.traceback
+                a.namespace, a.job, a.slot_ms, a.manual, a.attempt, l.status,
+                CASE l.status WHEN a.status THEN a.detail WHEN 'lost' THEN 'runner died' END,
+                a.reason, a.instance, a.started_ms, coalesce(a.finished_ms, c.done_ms),
+                coalesce(a.duration_ms, c.done_ms - a.started_ms), a.error, a.traceback
             )::%schema%.anarchon_attempt AS line,
             row_number() OVER (
                 ORDER BY a.slot_ms DESC, a.job DESC, a.manual DESC, a.attempt DESC
             ) AS n
             FROM %schema%.anarchon_attempt a
+            LEFT JOIN LATERAL (
+                SELECT x.done_ms FROM %schema%.anarchon_completion x
+                WHERE a.status = 'running' AND x.namespace = a.namespace AND x.job = a.job
+                    AND x.slot_ms = a.slot_ms AND x.manual = a.manual AND x.attempt = a.attempt
+                LIMIT 1
+            ) AS c ON true
             CROSS JOIN LATERAL (
-                SELECT a.status = 'running' AND NOT EXISTS (
-                    SELECT FROM %schema%.anarchon_run r
-                    WHERE r.namespace = a.namespace AND r.job = a.job AND r.slot_ms = a.slot_ms
-                        AND r.manual = a.manual AND r.attempt = a.attempt
-                        AND r.state = 'running' AND (r.end_ms > now_ms
-                            OR %schema%.anarchon_continuable_v1(r, r.catch_up_ms, now_ms))
-                    OFFSET 0
-                ) AS is_lost
+                SELECT CASE WHEN a.status <> 'running' THEN a.status
+                    WHEN c.done_ms IS NOT NULL THEN 'success'
+                    WHEN NOT EXISTS (
+                        SELECT FROM %schema%.anarchon_run r
+                        WHERE r.namespace = a.namespace AND r.job = a.job
+                            AND r.slot_ms = a.slot_ms AND r.manual = a.manual
+                            AND r.attempt = a.attempt
+                            AND r.state = 'running' AND (r.end_ms > now_ms
+                                OR %schema%.anarchon_continuable_v1(r, r.catch_up_ms, now_ms))
+                        OFFSET 0
+                    ) THEN 'lost' ELSE 'running' END AS status
             ) AS l
             WHERE a.namespace = space AND (name IS NULL OR a.job = name)
                 AND (head->>3 IS NULL OR (a.slot_ms, a.job, a.manual, a.attempt)
                     < ((head->>3)::bigint, head->>4, head->>5, (head->>6)::bigint))
-                AND (wanted IS NULL OR wanted = CASE WHEN l.is_lost THEN 'lost' ELSE a.status END)
+                AND (wanted IS NULL OR wanted = l.status)
             ORDER BY a.slot_ms DESC, a.job DESC, a.manual DESC, a.attempt DESC
             LIMIT (head->>0)::bigint
         ) AS x

@@ -1,5 +1,9 @@
 -- How attempts end. An item is: job, slot, manual, attempt, status, reason, started, duration,
--- detail, error, traceback, fence, counted.
+-- detail, error, traceback, fence, counted, completes.
+--
+-- An attempt that completes was to record its success in a transaction of the handler's. If that
+-- was committed it is one, whatever came afterwards; if it ended without, it is none; and while
+-- it is open nothing is decided. It is open as long as the run's row can't be had FOR UPDATE.
 
 -- Insert a run that isn't recorded: a manual one, or one that the store lost.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_put_v1(
@@ -33,6 +37,37 @@ BEGIN
 END
 $body$;
 
+-- A result after the commit of the transaction that recorded it as a success.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_committed_v1(item jsonb)
+RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $body$
+BEGIN
+    IF item->>4 <> 'success' THEN
+        item := jsonb_set(item, '{8}', 'null');
+    END IF;
+    RETURN jsonb_set(jsonb_set(jsonb_set(item, '{4}', '"success"'), '{9}', 'null'), '{10}', 'null');
+END
+$body$;
+
+-- A success that was to be recorded by a transaction, and was not.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_uncommitted_v1(item jsonb)
+RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $body$
+BEGIN
+    RETURN jsonb_set(jsonb_set(item, '{4}', '"failed"'), '{9}', to_jsonb(
+        'the handler returned, but the transaction given to ctx.complete() was not committed'::text
+    ));
+END
+$body$;
+
+-- Forget that an attempt was completed, once its run is closed.
+CREATE OR REPLACE FUNCTION %schema%.anarchon_forget_v1(space text, item jsonb)
+RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+    DELETE FROM %schema%.anarchon_completion c
+    WHERE c.namespace = space AND c.job = item->>0 AND c.slot_ms = (item->>1)::bigint
+        AND c.manual = item->>2;
+END
+$body$;
+
 -- Finish, release or record manual runs; `operation` says which.
 --
 -- A run that is named again in the same call is judged when the first time was written.
@@ -43,6 +78,8 @@ DECLARE
     token CONSTANT text := head->>0;
     now_ms bigint;
     v record;
+    item jsonb;
+    is_done boolean;
     run %schema%.anarchon_run;
     todo bigint[];
     again bigint[];
@@ -112,26 +149,55 @@ BEGIN
             ORDER BY t.n
         LOOP
             run := v.run;
-            status := v.item->>4;
-            detail := v.item->>8;
-            error := v.item->>9;
+            item := v.item;
+            is_done := NULL;
+            IF item->>13 = '1' AND v.turn = 1 AND (
+                NOT v.is_known
+                OR run.state = 'running' AND run.owner = token AND run.attempt = v.attempt
+            ) THEN
+                IF v.is_known THEN
+                    PERFORM FROM %schema%.anarchon_run r
+                    WHERE r.namespace = space AND r.job = item->>0 AND r.manual = item->>2
+                        AND r.slot_ms = (item->>1)::bigint
+                    FOR UPDATE SKIP LOCKED;
+                    IF NOT found THEN
+                        answers[v.n] := '["undecided"]';
+                        CONTINUE;
+                    END IF;
+                END IF;
+                is_done := %schema%.anarchon_is_done_v1(
+                    space, item->>0, (item->>1)::bigint, item->>2, v.attempt
+                );
+                IF is_done THEN
+                    item := %schema%.anarchon_committed_v1(item);
+                ELSIF item->>4 = 'success' THEN
+                    item := %schema%.anarchon_uncommitted_v1(item);
+                END IF;
+                items := jsonb_set(items, ARRAY[(v.n - 1)::text], item);
+            END IF;
+            status := item->>4;
+            detail := item->>8;
+            error := item->>9;
             CASE
             WHEN v.turn > 1 THEN
                 again := again || v.n;
             WHEN NOT v.is_known AND operation = 'record_manual' THEN
                 PERFORM %schema%.anarchon_put_v1(
-                    space, head, v.item, 'running', (head->>2)::bigint, now_ms
+                    space, head, item, 'running', (head->>2)::bigint, now_ms
                 );
                 answers[v.n] := json_build_array('recorded', 'running', detail);
             WHEN NOT v.is_known AND operation = 'finish'
-                AND (v.item->>2 <> '' OR (v.item->>1)::bigint > v.floor_ms)
+                AND (item->>2 <> '' OR (item->>1)::bigint > v.floor_ms)
             THEN
-                PERFORM %schema%.anarchon_put_v1(space, head, v.item, 'closed', 0, now_ms);
+                PERFORM %schema%.anarchon_put_v1(space, head, item, 'closed', 0, now_ms);
                 answers[v.n] := json_build_array('recorded', status, detail);
                 IF status = 'skipped' THEN
-                    worn_skips := worn_skips || (v.item->>0);
+                    worn_skips := worn_skips || (item->>0);
                 ELSE
-                    worn := worn || (v.item->>0);
+                    worn := worn || (item->>0);
+                END IF;
+                IF is_done THEN
+                    PERFORM %schema%.anarchon_forget_v1(space, item);
                 END IF;
             WHEN NOT v.is_known OR run.owner <> token OR run.attempt <> v.attempt THEN
                 answers[v.n] := '["lost"]';
@@ -140,7 +206,9 @@ BEGIN
                     'recorded', coalesce(run.status, 'running'), run.detail
                 );
             WHEN run.state = 'closed' THEN
+                -- Whoever found it completed has closed it for us.
                 answers[v.n] := CASE WHEN run.decided_by = token
+                        OR item->>13 = '1' AND run.status = 'success'
                     THEN json_build_array('recorded', coalesce(run.status, status), run.detail)
                     ELSE '["lost"]' END;
             WHEN run.state = 'waiting' THEN
@@ -148,12 +216,12 @@ BEGIN
                     ELSE '["lost"]' END;
             ELSE
                 new_state := 'closed';
-                IF operation = 'release' THEN
+                IF operation = 'release' AND is_done IS NOT TRUE THEN
                     status := 'interrupted';
-                    run.deaths := run.deaths + (v.item->>12)::bigint;
+                    run.deaths := run.deaths + (item->>12)::bigint;
                     IF run.cancel <> 0 THEN
                         detail := 'cancelled';
-                    ELSIF v.item->>12 = '1' AND run.deaths >= run.budget THEN
+                    ELSIF item->>12 = '1' AND run.deaths >= run.budget THEN
                         status := CASE run.budget WHEN 0 THEN 'lost' ELSE 'failed' END;
                         detail := CASE run.budget WHEN 0 THEN 'runner died' END;
                         IF run.budget <> 0 THEN
@@ -185,6 +253,9 @@ BEGIN
                         DELETE FROM %schema%.anarchon_checkpoint c
                         WHERE c.namespace = space AND c.job = run.job
                             AND c.slot_ms = run.slot_ms AND c.manual = run.manual;
+                    END IF;
+                    IF is_done THEN
+                        PERFORM %schema%.anarchon_forget_v1(space, item);
                     END IF;
                 END IF;
             END CASE;

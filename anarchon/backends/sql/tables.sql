@@ -102,3 +102,16 @@ CREATE TABLE IF NOT EXISTS %schema%.anarchon_checkpoint (
     value text NOT NULL,
     PRIMARY KEY (namespace, job, slot_ms, manual)
 );
+
+-- What a handler's own transaction has completed: this row and the effect of the handler are
+-- committed together. It is inserted beside a lock FOR KEY SHARE of the run's row, which lets
+-- renewals through, and is removed by whoever closes the run.
+CREATE TABLE IF NOT EXISTS %schema%.anarchon_completion (
+    namespace text COLLATE "C" NOT NULL,
+    job text COLLATE "C" NOT NULL,
+    slot_ms bigint NOT NULL,
+    manual text COLLATE "C" NOT NULL,
+    attempt bigint NOT NULL,
+    done_ms bigint NOT NULL,
+    PRIMARY KEY (namespace, job, slot_ms, manual, attempt)
+);

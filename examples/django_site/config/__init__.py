@@ -1,0 +1,1 @@
+"""How this site is put together."""

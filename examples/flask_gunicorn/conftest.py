@@ -1,0 +1,3 @@
+"""What brings the fixtures."""
+
+pytest_plugins = ["anarchon.contrib.pytest"]
