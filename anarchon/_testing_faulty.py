@@ -39,7 +39,8 @@ Moment = Literal["before", "after"]
 LONGEST_HOLD = 60.0  # seconds: a test that forgot to let a call go fails, and doesn't hang
 METHODS = frozenset((
     "open", "prepare", "close", "claim", "finish", "record_manual", "skip", "history", "pause",
-    "resume", "renew", "look", "unfinished", "release", "save", "cancel", "fence", "complete",
+    "resume", "renew", "look", "unfinished", "release", "save", "cancel", "trigger", "fence",
+    "complete",
 ))  # fmt: skip
 
 
@@ -305,6 +306,10 @@ class _FaultyLeaseBackend(FaultyBackend, LeaseBackend):
 
     def cancel(self, key: RunKey) -> bool:
         return self._call("cancel", lambda: self._leases.cancel(key))
+
+    def trigger(self, keys: Sequence[RunKey], *, data: str | None) -> None:
+        """See `LeaseBackend.trigger`."""
+        self._call("trigger", lambda: self._leases.trigger(keys, data=data))
 
     def fence(self, connection: object, lease: Lease, *, owner: Owner) -> Holding:
         return self._call("fence", lambda: self._leases.fence(connection, lease, owner=owner))

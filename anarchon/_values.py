@@ -49,6 +49,10 @@ def moment(when: datetime) -> str:
     return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
+TRIGGERED = "trigger-"  # how the tokens begin of runs that the fleet was asked for
+BACKFILLED = "backfill-"
+
+
 class RunKey(NamedTuple):
     """The identity of a run: a slot of a job, or one manual call (its token)."""
 
@@ -60,6 +64,16 @@ class RunKey(NamedTuple):
     def run_id(self) -> str:
         """The text that names this run in history."""
         return self.manual or f"{self.job}@{self.slot_ms}"
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the fleet was asked for it, and no instance of its own."""
+        return self.manual.startswith((TRIGGERED, BACKFILLED))
+
+    @property
+    def is_backfill(self) -> bool:
+        """Whether it is a past slot that the fleet was asked for: these come one at a time."""
+        return self.manual.startswith(BACKFILLED)
 
 
 class Lease(NamedTuple):

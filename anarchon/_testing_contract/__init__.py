@@ -18,6 +18,7 @@ from .exact import Exact
 from .history import Histories, Trims
 from .leases import Cancels, Releases, Renewals, Saves
 from .looks import Looks
+from .orders import Backfills, Triggers
 from .passing import Counts, Passing
 from .races import Races
 from .takeovers import Blocks, Deaths, Handovers, Takeovers
@@ -48,6 +49,8 @@ class LeaseBackendContract(
     Releases,
     Saves,
     Cancels,
+    Triggers,
+    Backfills,
     Exact,
     ExactTrims,
 ):

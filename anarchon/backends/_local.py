@@ -17,7 +17,7 @@ from . import _operations as operations
 from . import _rules_end as ends
 from ._opened import Opened
 from ._rules import Moment
-from ._storable import check_checkpoint, check_job, check_manual
+from ._storable import check_checkpoint, check_job, check_manual, check_orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -196,6 +196,11 @@ class LocalBackend(Storage):
     def cancel(self, key: RunKey) -> bool:
         """Close a waiting run, flag a running one; see `LeaseBackend.cancel`."""
         return self._write_once(partial(operations.cancel, key=key), self._limits.call)
+
+    def trigger(self, keys: Sequence[RunKey], *, data: str | None) -> None:
+        """Put manual runs as waiting; see `LeaseBackend.trigger`."""
+        check_orders(keys, data)
+        self._write_once(partial(operations.trigger, keys=keys, data=data), self._limits.call)
 
     def history(
         self,

@@ -19,6 +19,7 @@ from .._values import (
     Owner,
     Pace,
     Renewed,
+    RunKey,
     Settled,
     Won,
 )
@@ -36,6 +37,7 @@ from ._rules import (
     open_run,
     public_run,
     renewed,
+    takeable,
 )
 from ._rules_claim import claim_known, claim_new
 from ._storable import (
@@ -49,10 +51,10 @@ from ._storable import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from .._runs import Run
-    from .._values import Answer, OpenRun, Result, RunKey, Settlement, SkipWish, Status, Wish
+    from .._values import Answer, OpenRun, Result, Settlement, SkipWish, Status, Wish
     from ._rows import Rows
     from ._rules import (
         Moment,
@@ -86,6 +88,7 @@ def claim(
     closed: list[Run] = []
     touched: set[RunKey] = set()
     worn: set[Kind] = set()
+    ordered = rows.ordered_jobs()
     for wish, before, fits in zip(wishes, known, sound, strict=True):
         if not fits:
             answers.append(refusal(wish.key))
@@ -96,7 +99,8 @@ def claim(
         wins -= step.starts
         worn |= _apply(rows, step)
         answers.append(_complete(rows, step, run, owner))
-        others += [open_run(other, owner, now) for other in rest[:NAMED_OPEN]]
+        rest = [*rest[:NAMED_OPEN], *_takeable(rows, ordered, wish.key, now)]
+        others += [open_run(other, owner, now) for other in rest]
         closed += [_record(rows, other) for other in step.also]
     _trim(rows, worn, now)
     return Claims(tuple(answers), tuple(others), tuple(closed), now.wall_ms)
@@ -113,11 +117,22 @@ def _judge(
     others = [other for other in rows.open_runs(key.job) if other.key != key]
     facts = facts._replace(job=job, paused=facts.paused or is_paused(job.paused_until_ms, ask.now))
     if run is not None:
+        if key.is_backfill:
+            rivals = (one for one in rows.orders(key.job) if one.key.is_backfill)
+            facts = facts._replace(others=tuple(one for one in rivals if one.key != key))
         return claim_known(run, wish, ask, facts), others
     newer = rows.has_newer(key.job, key.slot_ms, ask.now.wall_ms)
     step = claim_new(wish, ask, facts._replace(newer=newer, others=tuple(others)))
     gone = {other.run.key for other in step.also if other.run is not None}
     return step, [other for other in others if other.key not in gone]
+
+
+def _takeable(rows: Rows, ordered: Container[str], asked: RunKey, now: Moment) -> list[RunState]:
+    """Return the ordered runs of a job that a reply names beside the one asked about."""
+    if asked.job not in ordered:
+        return []
+    found = takeable(rows.orders(asked.job), now)
+    return [run for run in found if run.key != asked][:NAMED_OPEN]
 
 
 def skip(rows: Rows, now: Moment, wishes: Sequence[SkipWish], owner: Owner, pace: Pace) -> Claims:
@@ -136,11 +151,12 @@ def skip(rows: Rows, now: Moment, wishes: Sequence[SkipWish], owner: Owner, pace
         answers.append(_complete(rows, step, run, owner))
     _trim(rows, worn, now)
     asked = {wish.key for wish in wishes}
-    others = [
-        open_run(run, owner, now)
-        for job in names(wish.key.job for wish in wishes if is_storable(wish.key))
-        for run in [run for run in rows.open_runs(job) if run.key not in asked][:NAMED_OPEN]
-    ]
+    ordered = rows.ordered_jobs()
+    others: list[OpenRun] = []
+    for job in names(wish.key.job for wish in wishes if is_storable(wish.key)):
+        rest = [run for run in rows.open_runs(job) if run.key not in asked][:NAMED_OPEN]
+        rest += _takeable(rows, ordered, RunKey(job, 0), now)
+        others += [open_run(run, owner, now) for run in rest]
     return Claims(tuple(answers), tuple(others), (), now.wall_ms)
 
 
@@ -227,12 +243,28 @@ def cancel(rows: Rows, now: Moment, key: RunKey) -> bool:
     return step.answer
 
 
+def trigger(rows: Rows, now: Moment, keys: Sequence[RunKey], data: str | None) -> None:
+    """Put ordered runs as waiting, in place of those that nobody has taken for too long."""
+    for job in names(key.job for key in keys):
+        for run in rows.orders(job):
+            if ends.is_forgotten(run, now):
+                rows.remove(run.key)
+    for key in keys:
+        if rows.run(key) is None:
+            rows.put(ends.ordered(key, now))
+            rows.put_checkpoint(key, data)
+
+
 # --- looks, pauses, history -------------------------------------------------------
 
 
 def look(rows: Rows, now: Moment, jobs: Sequence[str], owner: Owner, *, everything: bool) -> Looked:
     """Return what is wrong among the open runs of these jobs, or all of them."""
-    runs = [open_run(run, owner, now) for job in names(jobs) for run in rows.open_runs(job)]
+    ordered = rows.ordered_jobs()
+    runs: list[OpenRun] = []
+    for job in names(jobs):
+        named = [*rows.open_runs(job), *_takeable(rows, ordered, RunKey(job, 0), now)]
+        runs += [open_run(run, owner, now) for run in named]
     wrong = tuple(run for run in runs if everything or ends.is_wrong(run))
     others = sum(not run.mine for run in runs)
     return Looked(wrong, others, ends.next_end_ms(runs), now.wall_ms)

@@ -14,6 +14,7 @@ from ._storable import (
     check_checkpoint,
     check_job,
     check_manual,
+    check_orders,
     is_sound,
     is_storable,
     names,
@@ -103,6 +104,11 @@ class RemoteBackend(Remote[L]):
             return False
         reply = self._once(wire.Call("cancel", (), (key,)), self._limits.call)
         return bool(reply.answers[0][0] == "yes")
+
+    def trigger(self, keys: Sequence[RunKey], *, data: str | None) -> None:
+        """Put manual runs as waiting; see `LeaseBackend.trigger`."""
+        check_orders(keys, data)
+        self._once(wire.Call("trigger", (data,), tuple(keys)), self._limits.call)
 
     def history(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from .._values import RunKey
     from ._rules import AttemptRow, Ending, JobState, RunState
@@ -22,6 +22,14 @@ class Rows(Protocol):
 
     def open_runs(self, job: str) -> Sequence[RunState]:
         """Return the running and waiting runs of a job's slots, oldest slot first."""
+        ...
+
+    def ordered_jobs(self) -> Container[str]:
+        """Return the jobs that may have ordered runs which are open; mostly there are none."""
+        ...
+
+    def orders(self, job: str) -> Sequence[RunState]:
+        """Return the open ordered runs of a job, oldest first: waiting, or running backfills."""
         ...
 
     def has_newer(self, job: str, slot_ms: int, until_ms: int) -> bool:

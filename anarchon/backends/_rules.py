@@ -30,6 +30,8 @@ from .._values import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .._runs import Run
     from .._values import (
         Owner,
@@ -164,8 +166,8 @@ class Facts(NamedTuple):
     """What a claim needs to know beside the run itself.
 
     `newer`: a later slot of the job, not after store time, is recorded. `others`: the
-    open runs of the job's other slots, oldest first. `wins`: how many the asker may still
-    win.
+    open runs of the job's other slots, oldest first; for a backfill, its job's other
+    backfills. `wins`: how many the asker may still win.
     """
 
     job: JobState
@@ -271,6 +273,24 @@ def renewed(run: RunState, lease_ms: int, now: Moment) -> RunState:
         lease_ms=lease_ms,
         beat=run.beat + 1,
     )
+
+
+def is_order(run: RunState) -> bool:
+    """Whether a run bears on what the fleet is still asked for: it waits, or holds others up."""
+    return run.key.is_ordered and (run.state == "waiting" or run.key.is_backfill)
+
+
+def takeable(orders: Sequence[RunState], now: Moment) -> list[RunState]:
+    """Return which of a job's ordered runs may be claimed: of backfills one at a time, in order."""
+    backfills = [run for run in orders if run.key.is_backfill]
+    first = next((run for run in backfills if run.state == "waiting"), None)
+    if any(alive(run, now) for run in backfills):
+        first = None
+    return [
+        run
+        for run in orders
+        if run is first or (run.state == "waiting" and not run.key.is_backfill)
+    ]
 
 
 def open_run(run: RunState, owner: Owner, now: Moment) -> OpenRun:

@@ -51,15 +51,32 @@ def claim_known(run: RunState, wish: Wish, ask: Ask, facts: Facts) -> Step[Answe
     """Judge a wish for a run that is recorded."""
     if run.state == "closed":
         return Step(closed_answer(run))
-    if run.key.manual:
-        return Step(Held(run.key, open_run(run, ask.owner, ask.now)))
     if holds(run, wish.wants, ask.owner):
         lease_ms = wish.terms.lease_ms
         won = Won(run.key, run.attempt, lease_ms, run.fence)
         return Step(won, run=renewed(run, lease_ms, ask.now), extends=True)
+    if run.key.manual:
+        return _claim_manual(run, wish, ask, facts)
     if run.state == "waiting":
         return _claim_waiting(run, wish, ask, facts)
     return _claim_running(run, wish, ask, facts)
+
+
+def _claim_manual(run: RunState, wish: Wish, ask: Ask, facts: Facts) -> Step[Answer]:
+    """Give a run that the fleet was asked for; one that runs is nobody's to take over."""
+    if run.state != "waiting":
+        return Step(Held(run.key, open_run(run, ask.owner, ask.now)))
+    if not run.key.is_backfill:
+        return _claim_waiting(run, wish, ask, facts._replace(paused=False))
+    rivals = facts.others
+    if any(alive(one, ask.now) or (one.state == "waiting" and one.key < run.key) for one in rivals):
+        return Step(Waiting(run.key, run.attempt))
+    step = _claim_waiting(run, wish, ask, facts)
+    if not step.starts:
+        return step
+    died = Ending("lost", "runner died", ask.now.wall_ms)
+    dead = (close_run(one, ask, died) for one in rivals if one.state == "running")
+    return step._replace(also=tuple(dead))
 
 
 def _claim_running(run: RunState, wish: Wish, ask: Ask, facts: Facts) -> Step[Answer]:

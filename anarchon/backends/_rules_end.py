@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         OpenRun,
         Owner,
         Result,
+        RunKey,
         Settlement,
         SkipWish,
     )
@@ -219,6 +220,16 @@ def cancel(run: RunState | None, ask: Ask) -> Step[bool]:
     return Step(answer=True, run=run._replace(cancel=1))
 
 
+def ordered(key: RunKey, now: Moment) -> RunState:
+    """Return a run that the fleet is asked for: it waits for its first attempt."""
+    return RunState(key, "waiting", 0, wall_end_ms=now.wall_ms, since_ms=now.wall_ms)
+
+
+def is_forgotten(run: RunState, now: Moment) -> bool:
+    """Whether an ordered run has waited, or been dead, for as long as history is kept."""
+    return not alive(run, now) and now.wall_ms - run.since_ms > KEPT_MS
+
+
 # --- looks ------------------------------------------------------------------------
 
 
@@ -253,7 +264,7 @@ def may_trim(run: RunState, now: Moment) -> bool:
         return False
     if run.state == "closed":
         return True
-    if not run.key.manual or alive(run, now):
+    if not run.key.manual or run.state == "waiting" or alive(run, now):
         return False
     return too_old(run, now, _MANUAL_TOO_OLD_MS)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._rules import JobState, RunState
+from ._rules import JobState, RunState, is_order
 from ._sqlite_stored import checkpoint_of, job_of, line_of, pause_of, run_of
 from ._storable import position_in
 
@@ -75,6 +75,10 @@ TABLES = (
     WHERE state <> 'closed' AND manual = ''
     """,
     """
+    CREATE INDEX IF NOT EXISTS anarchon_orders ON anarchon_run (namespace, job, slot_ms, manual)
+    WHERE state <> 'closed' AND manual <> ''
+    """,
+    """
     CREATE TABLE IF NOT EXISTS anarchon_checkpoint (
         namespace TEXT NOT NULL,
         job TEXT NOT NULL,
@@ -127,6 +131,13 @@ _KEY = "WHERE namespace = ? AND job = ? AND slot_ms = ? AND manual = ?"
 _GET_RUN = f"{_RUN} {_KEY}"
 _OPEN_RUNS = f"""{_RUN} INDEXED BY anarchon_open
     WHERE namespace = ? AND job = ? AND manual = '' AND state <> 'closed' ORDER BY slot_ms"""
+_ORDERED_JOBS = """
+    SELECT DISTINCT job FROM anarchon_run INDEXED BY anarchon_orders
+    WHERE namespace = ? AND state <> 'closed' AND manual <> ''
+"""
+_ORDERS = f"""{_RUN} INDEXED BY anarchon_orders
+    WHERE namespace = ? AND job = ? AND state <> 'closed' AND manual <> ''
+    ORDER BY slot_ms, manual"""
 _OLDEST = f"""{_RUN} WHERE namespace = ? AND job = ? AND (state = 'closed' OR manual <> '')
     AND (status IS 'skipped') = ? ORDER BY slot_ms, manual"""
 _HAS_NEWER = """
@@ -194,6 +205,16 @@ class SqliteRows:
         """Return the open runs of a job's slots, oldest slot first."""
         rows = self._execute(_OPEN_RUNS, (self._namespace, job)).fetchall()
         return [run for run in map(run_of, rows) if run is not None]
+
+    def ordered_jobs(self) -> frozenset[str]:
+        """Return the jobs with manual runs that are open."""
+        rows = self._execute(_ORDERED_JOBS, (self._namespace,)).fetchall()
+        return frozenset(job for (job,) in rows)
+
+    def orders(self, job: str) -> list[RunState]:
+        """Return the ordered runs of a job that wait, and backfills that run, oldest first."""
+        rows = self._execute(_ORDERS, (self._namespace, job)).fetchall()
+        return [run for run in map(run_of, rows) if run is not None and is_order(run)]
 
     def has_newer(self, job: str, slot_ms: int, until_ms: int) -> bool:
         """Whether a later slot, not after `until_ms`, is recorded."""

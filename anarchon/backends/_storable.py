@@ -77,6 +77,17 @@ def check_checkpoint(value: str) -> None:
         )
 
 
+def check_orders(keys: Iterable[RunKey], data: str | None) -> None:
+    """Raise `ConfigurationError` unless the fleet can be asked for these runs."""
+    if not all(key.is_ordered and is_storable(key) for key in keys):
+        raise ConfigurationError(
+            "A run of the fleet needs a job and a slot that a store can hold, and a token that "
+            "says what it is; use Scheduler.trigger or Scheduler.backfill."
+        )
+    if data is not None:
+        check_checkpoint(data)
+
+
 def check_job(job: str | None) -> None:
     """Raise `ConfigurationError` unless this can be the name of a job, or None for every job."""
     if job is not None and not is_text(job):

@@ -19,6 +19,7 @@ renew                 owner, lease                                job, slot, man
 look, unfinished      owner                                       job
 save                  owner, value                                job, slot, manual, attempt
 cancel                                                            job, slot, manual
+trigger               data                                        job, slot, manual
 history               limit, job, status, and the position        (none)
                       before: slot, job, manual, attempt
 pause                 job, duration                               (none)
@@ -26,8 +27,8 @@ pause                 job, duration                               (none)
 
 Times are whole milliseconds, a flag is 0 or 1, what may be missing is None: `unseen` when
 the asker never saw that renewal, `job` of a pause for every job, `duration` of one without
-end (0 ends it). A result is: job, slot, manual, attempt, status, reason, started,
-duration, detail, error, traceback, fence, counted, completes.
+end (0 ends it), `data` of an order. A result is: job, slot, manual, attempt, status, reason,
+started, duration, detail, error, traceback, fence, counted, completes.
 
 Answers are lists that begin with their kind:
 

@@ -15,8 +15,8 @@ Threads: every method except `open` and `close` may be called from any thread, s
 at a time; a backend that needs a connection per thread keeps it so by itself. Time: each
 call ends within the limits given to `open`, by an answer or by an exception (any
 `Exception`; `BackendUnavailable` where the store is to blame). After a failed call the
-connection it used is thrown away. `history`, `pause`, `resume` and `cancel` also work on
-a backend that isn't open, on a short connection of their own.
+connection it used is thrown away. `history`, `pause`, `resume`, `cancel` and `trigger` also
+work on a backend that isn't open, on a short connection of their own.
 """
 
 from __future__ import annotations
@@ -172,6 +172,20 @@ class LeaseBackend(ClaimBackend):
     @abstractmethod
     def cancel(self, key: RunKey) -> bool:
         """Close a waiting run, flag a running one; False when no such run is open."""
+
+    @abstractmethod
+    def trigger(self, keys: Sequence[RunKey], *, data: str | None) -> None:
+        """Put manual runs as waiting for their first attempt; a repeat changes nothing.
+
+        The keys are ordered ones (`RunKey.is_ordered`), and `data` is JSON that whoever wins one
+        is given as its checkpoint. A claim, a skip, a look and `unfinished` name them among the
+        open runs of the jobs that they ask about: all that were triggered, oldest first, and of
+        backfilled slots the oldest, while none of them is running; together as many as of other
+        open runs. Whoever wins attempt 1 has a manual run: its terms have no budget, no guard of
+        a slot applies, and only a pause of the job keeps backfilled slots waiting. Of these a
+        claim gives the oldest alone, and closes one whose runner died. What has waited for as
+        long as history is kept, and isn't claimed, is removed with the next one of its job.
+        """
 
     def fence(self, connection: object, lease: Lease, *, owner: Owner) -> Holding:
         """Make every later attempt of a run wait for the transaction of this connection.

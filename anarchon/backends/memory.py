@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from .._values import RunKey, ServerInfo
 from ._local import LocalBackend
-from ._rules import JobState
+from ._rules import JobState, is_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from ._rows import Position
     from ._rules import AttemptRow, Ending, Moment, RunState
@@ -69,6 +69,7 @@ class MemoryRows:
         self._runs: dict[RunKey, RunState] = {}
         self._order: dict[str, list[tuple[int, str]]] = {}  # of each job: slot and manual token
         self._open: dict[str, dict[RunKey, RunState]] = {}  # of each job: its slots' open runs
+        self._orders: dict[str, dict[RunKey, RunState]] = {}  # of each job: open ordered runs
         self._jobs: dict[str, JobState] = {}
         self._lines: dict[RunKey, dict[int, AttemptRow]] = {}
         self._checkpoints: dict[RunKey, str] = {}
@@ -82,6 +83,15 @@ class MemoryRows:
         """Return the open runs of a job's slots, oldest slot first."""
         return sorted(self._open.get(job, {}).values(), key=_slot)
 
+    def ordered_jobs(self) -> Container[str]:
+        """Return the jobs with ordered runs that are open."""
+        return self._orders
+
+    def orders(self, job: str) -> list[RunState]:
+        """Return the ordered runs of a job that wait, and backfills that run, oldest first."""
+        runs = self._orders.get(job, {}).values()
+        return sorted((run for run in runs if is_order(run)), key=lambda run: run.key)
+
     def has_newer(self, job: str, slot_ms: int, until_ms: int) -> bool:
         """Whether a later slot, not after `until_ms`, is recorded."""
         order = self._order.get(job, [])
@@ -94,11 +104,25 @@ class MemoryRows:
         if key not in self._runs:
             insort(self._order.setdefault(key.job, []), (key.slot_ms, key.manual))
         self._runs[key] = run
+        if key.is_ordered:
+            self._put_order(run)
         opened = self._open.setdefault(key.job, {})
         if run.state == "closed" or key.manual:
             opened.pop(key, None)
         else:
             opened[key] = run
+
+    def _put_order(self, run: RunState) -> None:
+        orders = self._orders.setdefault(run.key.job, {})
+        orders[run.key] = run
+        if run.state == "closed":
+            self._forget_order(run.key)
+
+    def _forget_order(self, key: RunKey) -> None:
+        orders = self._orders.get(key.job, {})
+        orders.pop(key, None)
+        if not orders:
+            self._orders.pop(key.job, None)
 
     def extend(self, run: RunState) -> None:
         """Replace the lease of a run."""
@@ -163,6 +187,7 @@ class MemoryRows:
         order = self._order[key.job]
         del order[bisect_left(order, (key.slot_ms, key.manual))]
         self._open.get(key.job, {}).pop(key, None)
+        self._forget_order(key)
         self._lines.pop(key, None)
         self._checkpoints.pop(key, None)
 
