@@ -160,6 +160,10 @@ class _PassedOn(LeaseBackend):
         """See `LeaseBackend.cancel`."""
         return self.inner.cancel(key)
 
+    def trigger(self, keys: Sequence[RunKey], *, data: str | None) -> None:
+        """See `LeaseBackend.trigger`."""
+        self.inner.trigger(keys, data=data)
+
     def fence(self, connection: object, lease: Lease, *, owner: Owner) -> Holding:
         """See `LeaseBackend.fence`."""
         return self.inner.fence(connection, lease, owner=owner)

@@ -50,6 +50,7 @@ from ._messages import (
     Finish,
     Granted,
     Look,
+    Ordered,
     RecordManual,
     Release,
     Renew,
@@ -198,6 +199,9 @@ class Core:
             case RunNow(key=key):
                 spec = self._specs.get(key.job)
                 self._attempts.run_now(message, spec, now, stopping=self.stopping)
+            case Ordered(job=name):
+                if name in self._specs and not self.stopping:
+                    self._calls.list_jobs([name])
             case Stop():
                 self._stop(message, now)
             case _:
@@ -268,7 +272,7 @@ class Core:
         if self._calls.outage.on:
             self._attempts.tell_results()
         if not self.stopping:
-            self._calls.list_jobs(sorted(self._attempts.bereft))
+            self._calls.list_jobs(sorted(self._attempts.bereft | self._attempts.sought))
             if self._held.orphaned:
                 self._catch_up(sorted(self._held.orphaned), now)
             self._race.answers.handed_over(self._attempts.handed_over, now.mono)
@@ -276,6 +280,7 @@ class Core:
             self._out.extend(self._race.slots.schedules.take_notes())
             self._race.plan(now)
         self._attempts.bereft.clear()
+        self._attempts.sought.clear()
         self._held.orphaned.clear()
         self._attempts.handed_over.clear()
         self._attempts.start_due(now)

@@ -176,6 +176,8 @@ class Answers:
         # Won before its slot by the store's clock: the worker waits the rest. That is little,
         # or the clock stepped back since it was won first: it was due then.
         longest = LONGEST_WAIT if wish.wants == 1 else MOST_EARLY
+        if wish.key.manual:  # whose slot is past, or the time of the call by the caller's clock
+            longest = 0.0
         wait = min(longest, max(0, wish.key.slot_ms - store_ms) / 1000)
         held.start_at = how.received + wait
         return held
@@ -208,7 +210,7 @@ class Answers:
             case Missing():
                 self._watches.forget(wish.key)
                 job = self._slots.jobs.get(wish.key.job)
-                if job is not None:
+                if job is not None and not wish.key.manual:
                     self._slots.catch_up(job, now)
             case _:
                 self._put_off(wish, answer, how, now)
@@ -257,6 +259,9 @@ class Answers:
     def _see(self, run: OpenRun, how: Answered) -> Watch | None:
         """Become a backup, unless the attempt is held here or leases don't exist."""
         if not self._settings.leases or run.key.job not in self._slots.jobs:
+            return None
+        if run.key.manual and run.state == "running":  # nobody follows it
+            self._watches.forget(run.key)
             return None
         held = self._held.of(run.key)
         if held is not None and (run.mine or run.attempt <= held.lease.attempt):

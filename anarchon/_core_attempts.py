@@ -82,6 +82,7 @@ class Attempts:
         self.manuals: dict[Lease, Result] = {}  # manual runs to write down as running
         self.put_off = PutOff(settings.heartbeat)
         self.bereft: set[str] = set()  # jobs of which somebody else has a run of ours
+        self.sought: set[str] = set()  # jobs whose next ordered run may be waiting by now
         self.handed_over: list[Lease] = []  # given up here, and open to everybody
         self._untold: dict[Lease, Held] = {}  # manual runs with a result not yet recorded
 
@@ -120,7 +121,7 @@ class Attempts:
         for held in left:
             if held.handler == "live":
                 self._out.append(Note("left", held.key, f"attempt {held.lease.attempt}"))
-                if held.manual and held.record == "open":
+                if held.called and held.record == "open":
                     run = held.run(self._here, "interrupted", NOT_HANDED_OVER)
                     self._out.append(Return(held.key, run))
             if held.record == "settling" and held.result is not None:
@@ -172,7 +173,7 @@ class Attempts:
             how = ending(
                 held.abort,
                 "returned" if message.error is None else "raised",
-                follows=self._settings.leases and not held.manual and held.spec.terms.budget > 0,
+                follows=self._settings.leases and not held.called and held.spec.terms.budget > 0,
             )
             if message.aborted and how.status == "interrupted":
                 self._result(held, how, now)
@@ -207,7 +208,7 @@ class Attempts:
     def lose(self, lease: Lease, now: Now) -> None:
         """Somebody else has the run: record nothing, become a backup."""
         held = self._held.get(lease)
-        if held is None or held.record != "open" or held.manual:
+        if held is None or held.record != "open" or not held.contested:
             return
         held.note("lose")
         self.bereft.add(held.key.job)
@@ -242,7 +243,7 @@ class Attempts:
 
     def _start(self, held: Held, now: Now) -> None:
         # The time at which a manual run was asked for is its slot, by another thread's reading.
-        started_ms = max(now.wall_ms, held.key.slot_ms) if held.manual else now.wall_ms
+        started_ms = max(now.wall_ms, held.key.slot_ms) if held.key.manual else now.wall_ms
         action = held.start(started_ms, now.mono)
         run = held.run(self._here, "running")
         if held.reason == "takeover":
@@ -284,10 +285,12 @@ class Attempts:
         # The run never has to be written down as running any more if it wasn't yet.
         self.manuals.pop(held.lease, None)
         (self.finishes if how.call == "finish" else self.releases)[held.lease] = result
-        if held.manual:
+        if held.called:
             self._untold[held.lease] = held
 
     def _settle(self, held: Held, answer: Recorded | Released | Lost) -> None:
+        if held.key.is_ordered:
+            self.sought.add(held.key.job)
         match answer:
             case Released():
                 held.note("settle")
@@ -320,7 +323,7 @@ class Attempts:
 
 def _unstarted(held: Held, settings: Settings) -> Ending:
     """A win that never started is handed over free, also with `on_crash="abandon"`."""
-    if settings.leases and not held.manual:
+    if settings.leases and not held.called:
         return UNSTARTED
     return Ending("finish", "interrupted", NOT_HANDED_OVER)
 

@@ -67,6 +67,7 @@ class Calls:
         self.keeper: KeeperCall | None = None
         self._unlisted: dict[str, None] = {}  # jobs whose open runs have to be asked for
         self._renew_at = inf
+        self._commands_at = inf  # the next look for what the fleet is asked for
         self._after_manual = False  # the last call of the lane was only about manual runs
         self._write_failed = False  # and has to be sent again: a look proves nothing then
 
@@ -157,6 +158,7 @@ class Calls:
         if self.keeper is None:
             times.append(max(self._renew_at, self.outage.renewals.until))
             times.append(max(self._race.watches.look_due(), gate))
+            times.append(max(self._commands_at, gate))
         if self.lane is not None:
             times.extend(self._race.slots.wakeups(now))
         elif self._queued():
@@ -180,10 +182,22 @@ class Calls:
         watches = self._race.watches
         saturated = self._settings.leases and self._held.free_workers() == 0
         watches.plan(now.mono, needed=saturated and not stopping)
-        if watches.look_due() > now.mono or not self.outage.calls.is_open(now.mono):
+        asks = not stopping and self._commands_due(now.mono)
+        if not (asks or watches.look_due() <= now.mono) or not self.outage.calls.is_open(now.mono):
             return None
         watches.look_sent(now.mono)
-        return Look(tuple(self._race.slots.jobs) if saturated else watches.jobs())
+        if asks:
+            self._commands_at = inf
+        return Look(tuple(self._race.slots.jobs) if saturated or asks else watches.jobs())
+
+    def _commands_due(self, mono: float) -> bool:
+        """Whether a period has passed since the last look for commands, if there are any."""
+        period = self._settings.control
+        if period is None or not self._settings.leases or not self._race.slots.jobs:
+            self._commands_at = inf
+        elif self._commands_at == inf:
+            self._commands_at = mono + period
+        return self._commands_at <= mono
 
     def _queued(self) -> bool:
         attempts = self._attempts

@@ -97,9 +97,14 @@ class Held:
         return self.lease.key
 
     @property
-    def manual(self) -> bool:
-        """Whether somebody asked for this run by a call."""
-        return bool(self.lease.key.manual)
+    def called(self) -> bool:
+        """Whether this very instance was asked for the run by a call."""
+        return self.lease.key.is_called
+
+    @property
+    def contested(self) -> bool:
+        """Whether another attempt, or the next backfill, may begin when the lease has ended."""
+        return not self.lease.key.manual or self.lease.key.is_backfill
 
     @property
     def over(self) -> bool:
@@ -116,7 +121,7 @@ class Held:
 
     def extend(self, sent: float, left: float, margin: float) -> None:
         """Move the deadline: the lease is proved until `left` after the sending."""
-        if not self.fenced and not self.manual:
+        if not self.fenced and self.contested:
             self.deadline = sent + left - margin
 
     def hold_for_good(self) -> None:
@@ -180,7 +185,7 @@ class Held:
             status=status,
             detail=detail,
             reason=self.reason,
-            manual=self.manual,
+            manual=bool(self.key.manual),
             instance_id=instance_id,
             started_at=started,
             finished_at=(
@@ -223,7 +228,10 @@ class HeldRuns:
     def won(self, answer: Won, spec: JobSpec, reason: Reason, sent: float) -> Held:
         """Keep a won attempt; its lease counts from when the claim was sent."""
         held = Held(Lease(answer.key, answer.attempt), spec, reason, answer.fence)
-        held.checkpoint = answer.checkpoint
+        if answer.key.is_ordered:  # which keep no checkpoints, but what they were asked with
+            held.data, held.has_data = answer.checkpoint, answer.checkpoint is not None
+        else:
+            held.checkpoint = answer.checkpoint
         if self._settings.leases:
             held.extend(sent, answer.left_ms / 1000, self._settings.margin)
         self.add(held)
@@ -238,7 +246,7 @@ class HeldRuns:
         if held.over:
             self._runs.pop(held.lease, None)
             self._by_key.pop(held.key, None)
-            if held.record == "taken" and held.spec.terms.budget and not held.manual:
+            if held.record == "taken" and held.spec.terms.budget and not held.key.manual:
                 self.orphaned.add(held.key.job)
 
     def complete(self, lease: Lease) -> bool:
@@ -267,7 +275,7 @@ class HeldRuns:
         """
         busy = stuck = 0
         for held in self._runs.values():
-            if not held.manual and held.handler != "done":
+            if not held.called and held.handler != "done":
                 stuck += held.stuck
                 busy += not held.stuck
         workers = self._settings.workers

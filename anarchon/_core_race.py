@@ -25,6 +25,7 @@ from ._messages import (
     Claim,
 )
 from ._values import (
+    HISTORY_MS,
     Wish,
 )
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     )
     from ._values import (
         Claims,
+        Reason,
     )
 
 
@@ -170,8 +172,12 @@ class Race:
         return [watch for watch in self.watches.ready(now.mono) if self._held.of(watch.key) is None]
 
     def _wishes(self, now: Now) -> list[Wish]:
-        """Return the offer: runs to take over, then slots, the one due again soonest first."""
-        wishes = self._takeovers(self._ready(now))
+        """Return the offer: runs to take over, then slots, the one due again soonest first.
+
+        Last come the runs that the fleet is asked for.
+        """
+        ready = self._ready(now)
+        wishes = self._takeovers(watch for watch in ready if not watch.key.is_ordered)
         used = {wish.key.job for wish in wishes}
         chosen = self.slots.line.first(
             self.rounds.offer - len(wishes),
@@ -181,7 +187,9 @@ class Race:
             key, reason = pending.key, pending.reason
             self.answers.specs[key] = job.spec
             wishes.append(Wish(key, 1, reason, job.spec.terms, fence_seen=job.fence_seen))
-        return wishes
+            used.add(key.job)
+        ordered = (w for w in ready if w.key.is_ordered and w.key.job not in used)
+        return wishes + self._takeovers(ordered)[: self.rounds.offer - len(wishes)]
 
     def _takeovers(self, watches: Iterable[Watch]) -> list[Wish]:
         """Return the first part of an offer: a claim names a job at most once.
@@ -220,11 +228,17 @@ class Race:
 
 
 def _takeover(watch: Watch, job: JobSlots) -> Wish:
+    key, terms = watch.key, job.spec.terms
+    reason: Reason = "takeover" if watch.wants > 1 else "scheduled"
+    if key.is_ordered:
+        terms = terms._replace(budget=0, catch_up_ms=HISTORY_MS)
+        if watch.wants == 1:
+            reason = "catch-up" if key.is_backfill else "manual"
     return Wish(
-        watch.key,
+        key,
         watch.wants,
-        "takeover" if watch.wants > 1 else "scheduled",
-        job.spec.terms,
+        reason,
+        terms,
         watch.beat,
         watch.first_seen,
         job.fence_seen,

@@ -123,8 +123,22 @@ def _enforced(backend: LeaseBackend, connection: object, word: Word) -> Word:
     return word
 
 
-def checkpoint_text(value: Any, job: str) -> str:
-    """Return a checkpoint as JSON.
+def data_of(start: StartRun, otherwise: Any) -> Any:
+    """Return the data of an attempt: what its run was asked for with, or else the job's."""
+    if not start.has_data:
+        return otherwise
+    if not start.lease.key.is_ordered:
+        return start.data
+    import json
+
+    try:
+        return json.loads(start.data)
+    except ValueError:  # somebody else has written into the store
+        return None
+
+
+def json_text(value: Any, what: str) -> str:
+    """Return what goes into the store with a run as JSON; `what` it is, for messages.
 
     Raises:
         ConfigurationError: It is no JSON, or too long.
@@ -139,12 +153,12 @@ def checkpoint_text(value: Any, job: str) -> str:
         size = len(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(
-            f"The checkpoint {shown(value)} of {job} is no JSON ({error}): save only dict, list, "
+            f"The {what} is no JSON: {shown(value)} ({error}): give only dict, list, "
             "str, int, float, bool and None."
         ) from error
     if size > CHECKPOINT_BYTES:
         raise ConfigurationError(
-            f"The checkpoint of {job} has {size} bytes as JSON, and at most {CHECKPOINT_BYTES} can "
-            "be kept: save less of it, or save it elsewhere and a reference to it here."
+            f"The {what} has {size} bytes as JSON, and at most {CHECKPOINT_BYTES} can be kept: "
+            "give less of it, or keep it elsewhere and give a reference to it."
         )
     return text

@@ -173,6 +173,12 @@ def place_of(handler: object) -> str:
     return f"{module}.{name}" if both else shown(handler)
 
 
+def check_name(name: object) -> None:
+    """Raise `ConfigurationError` unless this is None, for every job, or a text."""
+    if name is not None:
+        checked_text(name)
+
+
 def checked_text(name: object) -> str:
     """Return what is asked for as the name of a job.
 

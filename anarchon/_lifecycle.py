@@ -37,7 +37,7 @@ from ._lifecycle_requests import (
 from ._lifecycle_states import LIFECYCLE
 from ._lifecycle_thread import LifeThread, no_thread
 from ._log_lines import Line
-from ._messages import Drained, Emit, Note, Return, Stopped, StoreDown, StoreUp
+from ._messages import Drained, Emit, Note, Return, RunNow, Stopped, StoreDown, StoreUp
 from ._values import Owner
 from .errors import BackendUnavailable, NotRunning
 
@@ -322,7 +322,7 @@ class Life:
         if engine is None or not self._ran or self.inbox.closing or name not in self._jobs:
             call.answer.put(not_running(name, self.state))
         elif self._calls.accept(call):
-            engine.run_now(call.key, call.data, call.has_data)
+            engine.give(RunNow(call.key, call.data, call.has_data))
 
     # --- the end ---
 

@@ -76,7 +76,11 @@ class JobSpec(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What one core runs with. `leases` is False on a claim-only backend."""
+    """What one core runs with.
+
+    `leases` is False on a claim-only backend. `control`: a look for what the fleet is asked for
+    each so many seconds, also by an instance that has nothing else to ask.
+    """
 
     lease: float
     heartbeat: float
@@ -84,6 +88,7 @@ class Settings(NamedTuple):
     instance_id: str
     token: str = ""  # this instance's owner token
     leases: bool = True
+    control: float | None = None
 
     @property
     def margin(self) -> float:
@@ -146,6 +151,12 @@ class RunNow(NamedTuple):
     has_data: bool = False  # the caller brought data of its own, be it None
 
 
+class Ordered(NamedTuple):
+    """The fleet was asked for runs of a job by this process: see whether one is to be had."""
+
+    job: str
+
+
 class Stop(NamedTuple):
     """Stop within `timeout` seconds; don't wait for the runs in `spare` to report `Drained`."""
 
@@ -153,7 +164,7 @@ class Stop(NamedTuple):
     spare: frozenset[Lease] = frozenset()
 
 
-Input: TypeAlias = Tick | Answered | Failed | Ended | Completing | RunNow | Stop
+Input: TypeAlias = Tick | Answered | Failed | Ended | Completing | RunNow | Ordered | Stop
 
 
 # --- out of the core --------------------------------------------------------------
@@ -222,7 +233,7 @@ class StartRun(NamedTuple):
     checkpoint: str | None
     spec: JobSpec
     data: Any = None
-    has_data: bool = False  # a manual run that brought its own data
+    has_data: bool = False  # a manual run that brought its own data; an ordered one as JSON
     started_ms: int = 0
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar, get_args
 
-from ._durations import check_askable, parse_ms, shown
+from ._durations import check_askable, shown
 from ._instants import instant_ms
-from ._jobs_registry import checked_text
+from ._jobs_registry import check_name, checked_text
 from ._texts import clean, said
-from ._values import RunKey, Status, instant
+from ._values import Status, instant
 from .errors import ConfigurationError
 from .schedules import slot_source
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ._clock import Clock
-    from ._durations import Duration
     from ._explanations import Explanation, Plan
     from ._jobs_registry import Registry
     from ._messages import SlotSource
@@ -36,7 +35,7 @@ _PAGE = 50
 
 
 class Asking:
-    """The methods of a scheduler that read history and set pauses.
+    """The methods of a scheduler that read history and compute slots.
 
     Each may be called in every state and from any thread; the backend opens a short
     connection of its own where nothing is open.
@@ -82,8 +81,8 @@ class Asking:
         source = slot_source(job.schedule)
         t_ms: int | None = int(self._clock.wall() * 1000)
         slots: list[datetime] = []
-        for _ in range(_counted(n, "n", MOST_SLOTS)):
-            t_ms = None if t_ms is None else _next_after(job, source, t_ms)
+        for _ in range(counted_to(n, "n", MOST_SLOTS)):
+            t_ms = None if t_ms is None else next_after(job, source, t_ms)
             if t_ms is not None:
                 slots.append(instant(t_ms))
         return slots
@@ -108,10 +107,10 @@ class Asking:
             BackendUnavailable: The store can't be reached.
             ConfigurationError: An argument is wrong.
         """
-        _check_name(name)
+        check_name(name)
         _check_status(status)
         _check_before(before)
-        count = _counted(limit, "limit", MOST_RUNS)
+        count = counted_to(limit, "limit", MOST_RUNS)
         return self._ask(
             lambda store: store.history(name, limit=count, before=before, status=status)
         )
@@ -173,71 +172,6 @@ class Asking:
         job = self._registry.find(name)
         return None if job is None else plan_of(job, self._options.backend)
 
-    def cancel(self, name: str, slot: int | datetime | str) -> bool:
-        """End the run of a slot wherever it goes on, or forbid the one that waits to go on.
-
-        Its signal aborts with the reason ``cancel``, at the runner's next heartbeat. However the
-        handler ends then, unless it returns, the attempt is recorded as ``interrupted``, and
-        nobody goes on with the run. A slot that nobody has claimed yet can't be cancelled: see
-        `pause`.
-
-        Args:
-            name: The job, which needn't be defined here.
-            slot: The slot, as in `explain`.
-
-        Returns:
-            Whether such a run was open.
-
-        Raises:
-            BackendUnavailable: The store can't be reached.
-            ConfigurationError: An argument is wrong, or the store keeps no leases.
-        """
-        from .backends.base import LeaseBackend
-
-        key = RunKey(checked_text(name), instant_ms(slot, "slot", "slot"))
-        store = self._options.backend
-        if not isinstance(store, LeaseBackend):
-            raise ConfigurationError(
-                f"{store!r} keeps no leases, through which a runner is told to end: a run on it"
-                " can't be cancelled"
-            )
-        return self._ask(lambda _: store.cancel(key))
-
-    def pause(self, name: str | None = None, *, duration: Duration | None = None) -> None:
-        """Stop starts of a job on every instance, or of all jobs; kept in the store.
-
-        Slots that fall due meanwhile are skipped and never caught up, open runs wait, and
-        a run that is going on goes on.
-
-        Args:
-            name: The job, which needn't be defined here; None for every job.
-            duration: For how long; None for until `resume`.
-
-        Raises:
-            BackendUnavailable: The store can't be reached.
-            ConfigurationError: An argument is wrong.
-        """
-        _check_name(name)
-        ms = None
-        if duration is not None:
-            ms = parse_ms(duration, what="pause(duration)", minimum_ms=1, allow_zero=False)
-        self._ask(lambda store: store.pause(name, duration_ms=ms))
-
-    def resume(self, name: str | None = None) -> None:
-        """End a pause: that of one job, or (None) that of every job.
-
-        Raises:
-            BackendUnavailable: The store can't be reached.
-            ConfigurationError: The name is no text.
-        """
-        _check_name(name)
-        self._ask(lambda store: store.resume(name))
-
-
-def _check_name(name: object) -> None:
-    if name is not None:
-        checked_text(name)
-
 
 def _check_status(status: object) -> None:
     check_askable(status, "status")
@@ -260,7 +194,8 @@ def _check_before(before: object) -> None:
         )
 
 
-def _next_after(job: Job, source: SlotSource, t_ms: int) -> int | None:
+def next_after(job: Job, source: SlotSource, t_ms: int) -> int | None:
+    """Return the slot after an instant; `ConfigurationError` when it can't be computed."""
     try:
         return source.next_after_ms(t_ms)
     except ConfigurationError:
@@ -276,7 +211,8 @@ def _not_computed(job: Job, error: Exception) -> ConfigurationError:
     )
 
 
-def _counted(number: object, what: str, most: int) -> int:
+def counted_to(number: object, what: str, most: int) -> int:
+    """Return a number from 1 to `most`, or raise `ConfigurationError`."""
     check_askable(number, what)
     if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= most:
         return number

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LEAST_LEASE_MS = 2000
 LEAST_HEARTBEAT_MS = 100
+LEAST_CONTROL_MS = 100
 MOST_WORKERS = 10_000
 _LONGEST_NAME = 200
 # A heartbeat of hours doesn't make it sensible to wait for minutes for an answer.
@@ -45,6 +46,7 @@ class Options(NamedTuple):
     log: bool | logging.Logger
     stop_on_exit: bool
     exit_seconds: float
+    control_ms: int | None = None
 
     @property
     def logger(self) -> logging.Logger:
@@ -72,6 +74,7 @@ class Options(NamedTuple):
             workers=self.workers,
             instance_id=instance_id,
             leases=isinstance(self.backend, LeaseBackend),
+            control=None if self.control_ms is None else self.control_ms / 1000,
         )
 
     def instance_id_now(self) -> str:
@@ -87,11 +90,6 @@ def check_options(backend: object, **raw: Any) -> Options:
     """Return the options; raises `ConfigurationError` naming the one that is wrong."""
     for name, value in {"backend": backend, **raw}.items():
         check_askable(value, name)
-    if raw["control"] is not None:
-        raise ConfigurationError(
-            f"control: {shown(raw['control'])} asks for commands from other processes, which this"
-            " version doesn't have; leave it at None"
-        )
     if raw["timezone"] is not None:
         from ._schedules_wall import load_zone
 
@@ -108,6 +106,7 @@ def check_options(backend: object, **raw: Any) -> Options:
         log=_log(raw["log"]),
         stop_on_exit=check_truth(raw["stop_on_exit"], "stop_on_exit"),
         exit_seconds=parse_ms(raw["exit_timeout"], what="exit_timeout") / 1000,
+        control_ms=_control_ms(raw["control"], backend),
     )
 
 
@@ -135,6 +134,18 @@ def _heartbeat_ms(heartbeat: object, lease_ms: int) -> int:
             f"heartbeat: {shown(heartbeat)} fits less than three times into the lease of"
             f' "{duration_text(lease_ms)}", so one late renewal would lose a run; give at most'
             f' "{duration_text(lease_ms // 3)}", or a longer lease'
+        )
+    return ms
+
+
+def _control_ms(control: object, backend: object) -> int | None:
+    if control is None:
+        return None
+    ms = parse_ms(control, what="control", minimum_ms=LEAST_CONTROL_MS, allow_zero=False)
+    if isinstance(backend, ClaimBackend) and not isinstance(backend, LeaseBackend):
+        raise ConfigurationError(
+            f"control: {shown(backend)} keeps no leases, so nothing can be asked of the fleet"
+            " through it; leave control at None"
         )
     return ms
 

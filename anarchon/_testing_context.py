@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from ._clock import Clock
 from ._durations import check_askable, parse_ms, shown
-from ._handler_calls import checkpoint_text
+from ._handler_calls import json_text
 from ._instants import instant_ms
 from ._listening import UNSET
 from ._messages import JobSpec, StartRun
@@ -129,7 +129,7 @@ class ManualContext(Context):
         """
         import json
 
-        text = checkpoint_text(value, self.name)
+        text = json_text(value, f"checkpoint of {self.name}")
         if self.manual or self.completed_by is not None:
             return
         self._check_held()
@@ -237,7 +237,7 @@ def make_context(  # noqa: PLR0913 - the fields of a context, all but two by key
         Lease(key, count),
         why,
         _number(fence, "fence") if "fence" in given else _fence(slot_ms, count),
-        None if checkpoint is None else checkpoint_text(checkpoint, key.job),
+        None if checkpoint is None else json_text(checkpoint, f"checkpoint of {key.job}"),
         JobSpec(key.job, cast("Any", None), _NO_TERMS, 0.0, None),
     )
     before = None

@@ -24,7 +24,6 @@ from ._log_lines import saying, trouble
 from ._measures import StoreCounts
 from ._messages import (
     Completing,
-    RunNow,
     Stop,
     Stopped,
 )
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     from ._clock import Clock
     from ._messages import (
         JobSpec,
+        Ordered,
+        RunNow,
         Settings,
     )
     from ._threads_handler import Around
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
         Lease,
         Limits,
         Owner,
-        RunKey,
         ServerInfo,
     )
     from .backends.base import ClaimBackend
@@ -177,9 +177,9 @@ class Engine:
         """Stop scheduling and watching a job. Never blocks."""
         self._loop.changes.put(name, Remove(name))
 
-    def run_now(self, key: RunKey, data: object, has_data: bool) -> None:  # noqa: FBT001
-        """Run a job now; `Return` brings its record. Never blocks."""
-        self._inbox.put(RunNow(key, data, has_data))
+    def give(self, message: RunNow | Ordered) -> None:
+        """Tell the core what was asked for by a call; `Return` brings a record. Never blocks."""
+        self._inbox.put(message)
 
     def stop(self, timeout: float, spare: frozenset[Lease] = frozenset()) -> None:
         """Stop within `timeout` seconds. Never blocks; a signal handler may call it."""

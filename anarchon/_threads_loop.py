@@ -16,6 +16,7 @@ from weakref import WeakSet
 from ._backlog import Backlog
 from ._clock import StoreClock
 from ._core import Core, CoreView
+from ._handler_calls import data_of
 from ._log_lines import not_stopped, saying, trouble
 from ._messages import (
     Abort,
@@ -30,6 +31,7 @@ from ._messages import (
     Look,
     Note,
     Now,
+    Ordered,
     RecordManual,
     Release,
     Renew,
@@ -231,7 +233,7 @@ class Loop:
 
     def _take(self, message: object) -> None:
         match message:
-            case Tick() | Ended() | Completing():
+            case Tick() | Ended() | Completing() | Ordered():
                 self._handle(message)
             case RunNow(key=key):
                 if (change := self.changes.pop(key.job)) is not None:
@@ -360,7 +362,7 @@ class Loop:
         """Find a thread for an attempt; without one, say that its handler never ran."""
         try:
             job = action.spec.job
-            data = action.data if action.has_data else job.data
+            data = data_of(action, job.data)
             switch = Switch(self._clock, self._say)
             self.switches.add(switch)
             own = action._replace(spec=untimed(action.spec))

@@ -97,7 +97,7 @@ class Workers:
 
     def start(self, attempt: Attempt) -> bool:
         """Run an attempt on a thread; False when no thread can be had."""
-        manual = bool(attempt.lease.key.manual)
+        manual = attempt.lease.key.is_called
         worker = None if manual else self._idle_one()
         if worker is None:
             worker = self._new(manual=manual)
@@ -153,7 +153,7 @@ class Workers:
         if self._busy.get(lease) is worker:
             del self._busy[lease]
         worker.attempt = None
-        if len(self._idle) < self._size and not lease.key.manual:
+        if len(self._idle) < self._size and not lease.key.is_called:
             self._idle.append(worker)
         else:
             worker.tasks.put(None)

@@ -49,6 +49,8 @@ def moment(when: datetime) -> str:
     return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
+HISTORY_MS = 30 * 24 * 3_600_000  # how long history is kept, and what the fleet is asked for
+
 TRIGGERED = "trigger-"  # how the tokens begin of runs that the fleet was asked for
 BACKFILLED = "backfill-"
 
@@ -64,6 +66,11 @@ class RunKey(NamedTuple):
     def run_id(self) -> str:
         """The text that names this run in history."""
         return self.manual or f"{self.job}@{self.slot_ms}"
+
+    @property
+    def is_called(self) -> bool:
+        """Whether one instance was asked for it by a call, of which a thread may wait for it."""
+        return bool(self.manual) and not self.is_ordered
 
     @property
     def is_ordered(self) -> bool:

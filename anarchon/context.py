@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._handler_calls import checkpoint_text
+from ._handler_calls import json_text
 from ._signal import Signal
 from ._values import instant
 from .errors import NotRunning
@@ -106,7 +106,7 @@ class Context:
             BackendUnavailable: The store didn't answer, twice; whether the value was saved is
                 not known.
         """
-        text = checkpoint_text(value, self.name)
+        text = json_text(value, f"checkpoint of {self.name}")
         # After `complete` there is no next attempt either, once its transaction is committed.
         if self.manual or self._store.save(self._start, text) or self._completing:
             return

@@ -20,8 +20,8 @@ from ._jobs_options import make_defaults
 from ._jobs_registry import Registry
 from ._listening import Listeners, Listening
 from ._measures import Measures
-from ._scheduler_asking import Asking
 from ._scheduler_calling import Calling
+from ._scheduler_commanding import Commanding
 from ._scheduler_options import check_options, check_truth, limit_seconds
 from ._texts import counted
 from .errors import NotRunning
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .jobs import Job, OnCrash, Overlap
 
 
-class Scheduler(Definitions, Calling, Asking, Listening):
+class Scheduler(Definitions, Calling, Commanding, Listening):
     """Runs jobs in this process, sharing them with every other instance on the same store.
 
     Args:
@@ -68,7 +68,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         log: True to show what happens on the logger ``anarchon``, or a logger to use.
         stop_on_exit: False to leave the end of the process alone.
         exit_timeout: How long the hooks at the end of the process wait for handlers.
-        control: Reserved; must be None.
+        control: How often to look for triggered runs and backfills; None: with other calls.
 
     Durations are seconds, a `timedelta`, or text such as ``"10s"`` and ``"1h30m"``.
 
@@ -99,7 +99,7 @@ class Scheduler(Definitions, Calling, Asking, Listening):
         log: bool | Logger = False,
         stop_on_exit: bool = True,
         exit_timeout: Duration = 10,
-        control: None = None,
+        control: Duration | None = None,
     ) -> None:
         self._options = check_options(
             backend,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .._values import Closed, Held, Lease, Missing, Recorded, Released, RunKey, Waiting, Won
+from .._values import Closed, Held, Lease, Missing, Recorded, Released, Waiting, Won
 from ..errors import ConfigurationError
 from .bench import ANY_JOB, Contract, same
 
 if TYPE_CHECKING:
-    from .._values import Answer, OpenRun
+    from .._values import Answer, OpenRun, RunKey
     from .bench import Bench
 
 DAY_MS = 24 * 3_600_000

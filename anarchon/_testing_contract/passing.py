@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .._values import Closed, Free, Suspect, Won
+from .._values import Closed, Free, Suspect, Waiting, Won
+from .needs import needs
 from .takeovers import TakeoverBase
 
 if TYPE_CHECKING:
@@ -74,6 +76,23 @@ class Passing(TakeoverBase):
         assert isinstance(claims.answers[0], Closed)
         assert claims.closed == ()
         assert bench.open_run(-20).state == "waiting"
+
+    @needs(clock_can_be_set=True)  # it asks a moment before the end
+    def test_one_that_waited_too_long_is_lost(self, bench: Bench) -> None:
+        """Counted from the release; also while paused. What its attempt said stays."""
+        bench.claim(0)
+        bench.pass_leases(2.5)
+        bench.release(0, error="E: stop", traceback="T")
+        said = bench.history()[0]
+        bench.pass_leases(2.9)
+        bench.backend.pause("job", duration_ms=None)
+        assert isinstance(bench.claim(0, by="b", wants=2), Waiting)
+        bench.pass_leases(0.2)
+        answer = bench.claim(0, by="b", wants=2)
+        assert isinstance(answer, Closed)
+        assert (answer.status, answer.by) == ("lost", "b")
+        assert answer.run == bench.history()[0]
+        assert answer.run == replace(said, status="lost", detail="too old")
 
     @pytest.mark.parametrize("how", ["in passing", "waited", "died"])
     def test_history_is_trimmed_when_a_claim_closes_a_run(self, bench: Bench, how: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -364,23 +363,6 @@ class Handovers(TakeoverBase):
         wishes = (bench.wish(0, wants=2), bench.wish(0, job="other"))
         answers = bench.claims(*wishes, by="b", wins=1).answers
         assert [type(answer).__name__ for answer in answers] == ["Won", "Free"]
-
-    @needs(clock_can_be_set=True)  # it asks a moment before the end
-    def test_one_that_waited_too_long_is_lost(self, bench: Bench) -> None:
-        """Counted from the release; also while paused. What its attempt said stays."""
-        bench.claim(0)
-        bench.pass_leases(2.5)
-        bench.release(0, error="E: stop", traceback="T")
-        said = bench.history()[0]
-        bench.pass_leases(2.9)
-        bench.backend.pause("job", duration_ms=None)
-        assert isinstance(bench.claim(0, by="b", wants=2), Waiting)
-        bench.pass_leases(0.2)
-        answer = bench.claim(0, by="b", wants=2)
-        assert isinstance(answer, Closed)
-        assert (answer.status, answer.by) == ("lost", "b")
-        assert answer.run == bench.history()[0]
-        assert answer.run == replace(said, status="lost", detail="too old")
 
     def test_hand_overs_use_up_no_budget(self, bench: Bench) -> None:
         """Ten deploys in a row are no death; deaths before and after them count."""

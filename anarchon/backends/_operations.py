@@ -51,7 +51,7 @@ from ._storable import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .._runs import Run
     from .._values import Answer, OpenRun, Result, Settlement, SkipWish, Status, Wish
@@ -88,18 +88,22 @@ def claim(
     closed: list[Run] = []
     touched: set[RunKey] = set()
     worn: set[Kind] = set()
-    ordered = rows.ordered_jobs()
+    orders = dict(rows.orders({wish.key.job for wish in wishes}))
     for wish, before, fits in zip(wishes, known, sound, strict=True):
         if not fits:
             answers.append(refusal(wish.key))
             continue
         run = rows.run(wish.key) if wish.key in touched else before
         touched.add(wish.key)
-        step, rest = _judge(rows, run, wish, ask, Facts(JobState(), paused, wins))
+        job = wish.key.job
+        facts = Facts(JobState(), paused, wins, orders=orders.get(job, ()))
+        step, rest = _judge(rows, run, wish, ask, facts)
         wins -= step.starts
         worn |= _apply(rows, step)
         answers.append(_complete(rows, step, run, owner))
-        rest = [*rest[:NAMED_OPEN], *_takeable(rows, ordered, wish.key, now)]
+        if wish.key.is_ordered:
+            orders[job] = rows.orders({job}).get(job, ())
+        rest = [*rest[:NAMED_OPEN], *_takeable(orders, wish.key, now)]
         others += [open_run(other, owner, now) for other in rest]
         closed += [_record(rows, other) for other in step.also]
     _trim(rows, worn, now)
@@ -117,9 +121,6 @@ def _judge(
     others = [other for other in rows.open_runs(key.job) if other.key != key]
     facts = facts._replace(job=job, paused=facts.paused or is_paused(job.paused_until_ms, ask.now))
     if run is not None:
-        if key.is_backfill:
-            rivals = (one for one in rows.orders(key.job) if one.key.is_backfill)
-            facts = facts._replace(others=tuple(one for one in rivals if one.key != key))
         return claim_known(run, wish, ask, facts), others
     newer = rows.has_newer(key.job, key.slot_ms, ask.now.wall_ms)
     step = claim_new(wish, ask, facts._replace(newer=newer, others=tuple(others)))
@@ -127,11 +128,11 @@ def _judge(
     return step, [other for other in others if other.key not in gone]
 
 
-def _takeable(rows: Rows, ordered: Container[str], asked: RunKey, now: Moment) -> list[RunState]:
+def _takeable(
+    orders: Mapping[str, Sequence[RunState]], asked: RunKey, now: Moment
+) -> list[RunState]:
     """Return the ordered runs of a job that a reply names beside the one asked about."""
-    if asked.job not in ordered:
-        return []
-    found = takeable(rows.orders(asked.job), now)
+    found = takeable(orders.get(asked.job, ()), now)
     return [run for run in found if run.key != asked][:NAMED_OPEN]
 
 
@@ -151,11 +152,12 @@ def skip(rows: Rows, now: Moment, wishes: Sequence[SkipWish], owner: Owner, pace
         answers.append(_complete(rows, step, run, owner))
     _trim(rows, worn, now)
     asked = {wish.key for wish in wishes}
-    ordered = rows.ordered_jobs()
     others: list[OpenRun] = []
-    for job in names(wish.key.job for wish in wishes if is_storable(wish.key)):
+    jobs = names(wish.key.job for wish in wishes if is_storable(wish.key))
+    orders = rows.orders(frozenset(jobs))
+    for job in jobs:
         rest = [run for run in rows.open_runs(job) if run.key not in asked][:NAMED_OPEN]
-        rest += _takeable(rows, ordered, RunKey(job, 0), now)
+        rest += _takeable(orders, RunKey(job, 0), now)
         others += [open_run(run, owner, now) for run in rest]
     return Claims(tuple(answers), tuple(others), (), now.wall_ms)
 
@@ -245,8 +247,8 @@ def cancel(rows: Rows, now: Moment, key: RunKey) -> bool:
 
 def trigger(rows: Rows, now: Moment, keys: Sequence[RunKey], data: str | None) -> None:
     """Put ordered runs as waiting, in place of those that nobody has taken for too long."""
-    for job in names(key.job for key in keys):
-        for run in rows.orders(job):
+    for orders in rows.orders({key.job for key in keys}).values():
+        for run in orders:
             if ends.is_forgotten(run, now):
                 rows.remove(run.key)
     for key in keys:
@@ -260,10 +262,10 @@ def trigger(rows: Rows, now: Moment, keys: Sequence[RunKey], data: str | None) -
 
 def look(rows: Rows, now: Moment, jobs: Sequence[str], owner: Owner, *, everything: bool) -> Looked:
     """Return what is wrong among the open runs of these jobs, or all of them."""
-    ordered = rows.ordered_jobs()
+    orders = rows.orders(frozenset(names(jobs)))
     runs: list[OpenRun] = []
     for job in names(jobs):
-        named = [*rows.open_runs(job), *_takeable(rows, ordered, RunKey(job, 0), now)]
+        named = [*rows.open_runs(job), *_takeable(orders, RunKey(job, 0), now)]
         runs += [open_run(run, owner, now) for run in named]
     wrong = tuple(run for run in runs if everything or ends.is_wrong(run))
     others = sum(not run.mine for run in runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from .._values import RunKey
     from ._rules import AttemptRow, Ending, JobState, RunState
@@ -24,12 +24,11 @@ class Rows(Protocol):
         """Return the running and waiting runs of a job's slots, oldest slot first."""
         ...
 
-    def ordered_jobs(self) -> Container[str]:
-        """Return the jobs that may have ordered runs which are open; mostly there are none."""
-        ...
+    def orders(self, jobs: Container[str]) -> Mapping[str, Sequence[RunState]]:
+        """Return the open ordered runs of these jobs, oldest first: mostly there are none.
 
-    def orders(self, job: str) -> Sequence[RunState]:
-        """Return the open ordered runs of a job, oldest first: waiting, or running backfills."""
+        Those that wait, and of backfills also those that run.
+        """
         ...
 
     def has_newer(self, job: str, slot_ms: int, until_ms: int) -> bool:

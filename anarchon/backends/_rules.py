@@ -166,8 +166,8 @@ class Facts(NamedTuple):
     """What a claim needs to know beside the run itself.
 
     `newer`: a later slot of the job, not after store time, is recorded. `others`: the
-    open runs of the job's other slots, oldest first; for a backfill, its job's other
-    backfills. `wins`: how many the asker may still win.
+    open runs of the job's other slots, oldest first; `orders`: its open ordered runs. `wins`:
+    how many the asker may still win.
     """
 
     job: JobState
@@ -175,6 +175,7 @@ class Facts(NamedTuple):
     wins: int
     newer: bool = False
     others: tuple[RunState, ...] = ()
+    orders: Sequence[RunState] = ()
 
 
 # --- words ------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def _claim_manual(run: RunState, wish: Wish, ask: Ask, facts: Facts) -> Step[Ans
         return Step(Held(run.key, open_run(run, ask.owner, ask.now)))
     if not run.key.is_backfill:
         return _claim_waiting(run, wish, ask, facts._replace(paused=False))
-    rivals = facts.others
+    rivals = [one for one in facts.orders if one.key.is_backfill and one.key != run.key]
     if any(alive(one, ask.now) or (one.state == "waiting" and one.key < run.key) for one in rivals):
         return Step(Waiting(run.key, run.attempt))
     step = _claim_waiting(run, wish, ask, facts)

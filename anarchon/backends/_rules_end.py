@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .._states import UNCOMMITTED
 from .._values import (
+    HISTORY_MS,
     Early,
     Held,
     Lease,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 KEPT_RECORDS = 100
 KEPT_SKIPS = 20
 KEPT_ALWAYS = 10
-KEPT_MS = 30 * 24 * 3_600_000
+KEPT_MS = HISTORY_MS
 
 _MANUAL_TOO_OLD_MS = 3_600_000  # a manual run has no catch-up of its own: the default one
 

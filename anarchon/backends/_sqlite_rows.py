@@ -16,7 +16,7 @@ from ._storable import position_in
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from .._values import RunKey
     from ._rows import Position
@@ -184,8 +184,8 @@ class WouldWrite(Exception):
     """Raised in a read transaction when the operation turns out to have something to write."""
 
 
-class SqliteRows:
-    """The rows of one namespace, on one connection that is inside a transaction."""
+class _Runs:
+    """The rows of runs, jobs and pauses; `SqliteRows` has the rest."""
 
     def __init__(self, connection: sqlite3.Connection, namespace: str) -> None:
         self._execute = connection.execute
@@ -206,15 +206,14 @@ class SqliteRows:
         rows = self._execute(_OPEN_RUNS, (self._namespace, job)).fetchall()
         return [run for run in map(run_of, rows) if run is not None]
 
-    def ordered_jobs(self) -> frozenset[str]:
-        """Return the jobs with manual runs that are open."""
-        rows = self._execute(_ORDERED_JOBS, (self._namespace,)).fetchall()
-        return frozenset(job for (job,) in rows)
-
-    def orders(self, job: str) -> list[RunState]:
-        """Return the ordered runs of a job that wait, and backfills that run, oldest first."""
-        rows = self._execute(_ORDERS, (self._namespace, job)).fetchall()
-        return [run for run in map(run_of, rows) if run is not None and is_order(run)]
+    def orders(self, jobs: Container[str]) -> dict[str, list[RunState]]:
+        """Return the ordered runs of jobs that wait, and backfills that run, oldest first."""
+        found: dict[str, list[RunState]] = {}
+        for (job,) in self._execute(_ORDERED_JOBS, (self._namespace,)).fetchall():
+            if job in jobs:
+                rows = map(run_of, self._execute(_ORDERS, (self._namespace, job)).fetchall())
+                found[job] = [run for run in rows if run is not None and is_order(run)]
+        return found
 
     def has_newer(self, job: str, slot_ms: int, until_ms: int) -> bool:
         """Whether a later slot, not after `until_ms`, is recorded."""
@@ -252,6 +251,10 @@ class SqliteRows:
         self._write(
             "INSERT OR REPLACE INTO anarchon_namespace VALUES (?,?)", self._namespace, until_ms
         )
+
+
+class SqliteRows(_Runs):
+    """The rows of one namespace, on one connection that is inside a transaction."""
 
     def attempt(self, key: RunKey, attempt: int) -> AttemptRow | None:
         """Return a line of history."""

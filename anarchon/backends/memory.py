@@ -83,14 +83,13 @@ class MemoryRows:
         """Return the open runs of a job's slots, oldest slot first."""
         return sorted(self._open.get(job, {}).values(), key=_slot)
 
-    def ordered_jobs(self) -> Container[str]:
-        """Return the jobs with ordered runs that are open."""
-        return self._orders
-
-    def orders(self, job: str) -> list[RunState]:
-        """Return the ordered runs of a job that wait, and backfills that run, oldest first."""
-        runs = self._orders.get(job, {}).values()
-        return sorted((run for run in runs if is_order(run)), key=lambda run: run.key)
+    def orders(self, jobs: Container[str]) -> dict[str, list[RunState]]:
+        """Return the ordered runs of jobs that wait, and backfills that run, oldest first."""
+        return {
+            job: sorted(filter(is_order, runs.values()), key=_identity)
+            for job, runs in self._orders.items()
+            if job in jobs
+        }
 
     def has_newer(self, job: str, slot_ms: int, until_ms: int) -> bool:
         """Whether a later slot, not after `until_ms`, is recorded."""
@@ -104,25 +103,11 @@ class MemoryRows:
         if key not in self._runs:
             insort(self._order.setdefault(key.job, []), (key.slot_ms, key.manual))
         self._runs[key] = run
-        if key.is_ordered:
-            self._put_order(run)
-        opened = self._open.setdefault(key.job, {})
-        if run.state == "closed" or key.manual:
-            opened.pop(key, None)
+        kind = self._orders if key.is_ordered else self._open
+        if run.state == "closed" or key.is_called:
+            _drop(kind, key)
         else:
-            opened[key] = run
-
-    def _put_order(self, run: RunState) -> None:
-        orders = self._orders.setdefault(run.key.job, {})
-        orders[run.key] = run
-        if run.state == "closed":
-            self._forget_order(run.key)
-
-    def _forget_order(self, key: RunKey) -> None:
-        orders = self._orders.get(key.job, {})
-        orders.pop(key, None)
-        if not orders:
-            self._orders.pop(key.job, None)
+            kind.setdefault(key.job, {})[key] = run
 
     def extend(self, run: RunState) -> None:
         """Replace the lease of a run."""
@@ -186,8 +171,8 @@ class MemoryRows:
         del self._runs[key]
         order = self._order[key.job]
         del order[bisect_left(order, (key.slot_ms, key.manual))]
-        self._open.get(key.job, {}).pop(key, None)
-        self._forget_order(key)
+        _drop(self._open, key)
+        _drop(self._orders, key)
         self._lines.pop(key, None)
         self._checkpoints.pop(key, None)
 
@@ -203,8 +188,19 @@ class MemoryRows:
                 yield row
 
 
+def _drop(runs: dict[str, dict[RunKey, RunState]], key: RunKey) -> None:
+    of_job = runs.get(key.job, {})
+    of_job.pop(key, None)
+    if not of_job:
+        runs.pop(key.job, None)
+
+
 def _slot(run: RunState) -> int:
     return run.key.slot_ms
+
+
+def _identity(run: RunState) -> RunKey:
+    return run.key
 
 
 def _keys(job: str, order: list[tuple[int, str]]) -> list[RunKey]:

@@ -76,7 +76,9 @@ def options(**changed):
         ("stop_on_exit", None),
         ("exit_timeout", -1),
         ("exit_timeout", None),
-        ("control", "5s"),
+        ("control", 0),
+        ("control", 0.05),
+        ("control", "soon"),
     ],
 )
 def test_a_wrong_option_is_named_with_its_value_and_the_fix(option, value):

@@ -12,6 +12,7 @@ from anarchon._messages import (
     JobSpec,
     Note,
     Return,
+    RunNow,
     Settings,
     Stopped,
 )
@@ -95,7 +96,7 @@ class Rig:
 
     def run_now(self, name, token, data=None, *, has_data=False):
         slot_ms = int(self.clock.wall() * 1000)
-        self.engine.run_now(RunKey(name, slot_ms, token), data, has_data)
+        self.engine.give(RunNow(RunKey(name, slot_ms, token), data, has_data))
 
     def stop(self, timeout=5.0):
         """Stop the engine, and say whether it has ended."""
