@@ -273,6 +273,16 @@ class Command:
         """Press Ctrl-C: the whole group gets it."""
         os.killpg(self.pid, signal.SIGINT)
 
+    def interrupt_with_room(self, text: str, count: int) -> None:
+        """Press Ctrl-C; the parent that reloads stands still until the log has the text so often.
+
+        Else it would kill its child a quarter of a second later, however busy the machine is.
+        """
+        self.send(signal.SIGSTOP)
+        self.interrupt()
+        self.expect_log(text, count)
+        self.send(signal.SIGCONT)
+
     def end(self, *codes: int) -> None:
         """Wait for its end, with one of these exit statuses."""
         try:

@@ -112,15 +112,19 @@ class Process:
         """Return the processes that told it, in the order in which they first did."""
         return list(dict.fromkeys(told["pid"] for told in self.told(what)))
 
-    def started(self) -> list[int]:
-        """Return the processes in which a scheduler has started."""
-        return self._from_log("scheduler started on ")
+    def started(self, count: int = 0) -> list[int]:
+        """Return the processes in which a scheduler has started.
 
-    def stopped(self) -> list[int]:
-        """Return the processes in which a scheduler has stopped."""
-        return self._from_log("scheduler stopped on ")
+        Wait for so many: a line is written by a thread of its own, so a run may begin before it.
+        """
+        return self._from_log("scheduler started on ", count)
 
-    def _from_log(self, words: str) -> list[int]:
+    def stopped(self, count: int = 0) -> list[int]:
+        """Return the processes in which a scheduler has stopped; wait for so many."""
+        return self._from_log("scheduler stopped on ", count)
+
+    def _from_log(self, words: str, count: int) -> list[int]:
+        self.wait_for(lambda: self.log().count(words) >= count, f"{count} x {words!r}")
         names = [line.partition(words)[2] for line in self.log().splitlines() if words in line]
         return [int(name.split(":", 1)[1].split()[0].rstrip(",")) for name in names]
 
@@ -140,6 +144,18 @@ class Process:
     def press(self, number: int = signal.SIGINT) -> None:
         """Send a signal to all of the group, as a terminal does, and wait for the end."""
         os.killpg(self.pid, number)
+        self.process.wait(PATIENCE)
+
+    def press_with_room(self) -> None:
+        """Press Ctrl-C; the parent that reloads stands still until its child has stopped.
+
+        Else it would kill the child a quarter of a second later, however busy the machine is.
+        """
+        count = len(self.stopped())
+        os.kill(self.pid, signal.SIGSTOP)
+        os.killpg(self.pid, signal.SIGINT)
+        self.stopped(count + 1)
+        os.kill(self.pid, signal.SIGCONT)
         self.process.wait(PATIENCE)
 
     def clean_up(self) -> None:

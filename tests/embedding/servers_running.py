@@ -140,8 +140,13 @@ class Server:
         self.wait_for(all_there, f"{workers} workers that say {state}; these did: {heard}")
         return heard
 
-    def started(self) -> list[int]:
-        """Return the processes whose schedulers said that they have started."""
+    def started(self, count: int = 0) -> list[int]:
+        """Return the processes whose schedulers said that they have started.
+
+        Wait for so many: a line is written by a thread of its own, so a run may begin before it.
+        """
+        if count:
+            self.expect_log("scheduler started on ", count=count)
         marked = [line for line in self.log().splitlines() if "scheduler started on " in line]
         return [int(line.split(" on ")[1].split(" ")[0].rpartition(":")[2]) for line in marked]
 

@@ -21,7 +21,7 @@ def test_the_end_hands_every_run_over(site, signum):
     server = site.granian("--workers", "2", options=options)
     begun = [server.expect("begin", job=job)["pid"] for job in ("one", "two")]
     backup = site.backup(options)
-    assert sorted(begun) == sorted(server.started())
+    assert sorted(begun) == sorted(server.started(2))
     sent = server.send(signum)
     server.end()
     server.wait_for(lambda: len(backup) == 2, "both runs go on in the backup")

@@ -25,7 +25,7 @@ def test_term_to_the_master_hands_every_run_over(site, kind, preload):
     begun = [server.expect("begin", job=job)["pid"] for job in ("one", "two")]
     backup = site.backup(options)
     assert server.pid not in begun
-    assert sorted(begun) == sorted(server.started())
+    assert sorted(begun) == sorted(server.started(2))
     assert len(set(begun)) == 2
     sent = server.send(signal.SIGTERM)
     server.end()
@@ -91,7 +91,7 @@ def test_a_worker_that_is_replaced_hands_over_at_once(site, way):
         1,
         22,
     ]  # other sizes, so that no cached bytecode is taken
-    assert server.started() == [old, fresh["pid"]]
+    assert server.started(2) == [old, fresh["pid"]]
     server.send(signal.SIGTERM)
     server.end()
     site.wait_for_attempts("work", [(1, "interrupted"), (2, "interrupted")])

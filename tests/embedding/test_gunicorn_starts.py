@@ -70,6 +70,7 @@ def test_start_at_import_with_preload_is_told_and_harms_nobody(site):
     server = site.gunicorn("-w", "2", "--preload", options=options, conf="workers = 2\n")
     assert server.expect("begin")["pid"] == server.pid
     states = server.states(2, state="idle")
+    server.expect_log("forked while the scheduler runs")
     assert server.log().count("forked while the scheduler runs") == 1, server.report()
     backup = site.backup(options)
     gone = next(iter(states))
@@ -95,6 +96,7 @@ def test_a_store_that_is_down_at_boot_keeps_no_site_from_serving(site):
     site.store.parent.mkdir()
     server.expect("begin")
     server.states(2)
+    assert len(server.started(2)) == 2
     assert server.log().count("store down: ") == 2  # once in each worker
     server.send(signal.SIGTERM)
     server.end()

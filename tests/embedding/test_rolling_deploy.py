@@ -28,7 +28,7 @@ def test_a_rolling_deploy_loses_no_slot_and_hands_over_at_once(site, preload):
     fresh = {pid for server in new for pid in server.states(2)}
     assert len(fresh) == 4
     # First the server whose worker has the long run.
-    old.sort(key=lambda server: runner not in server.started())
+    old.sort(key=lambda server: runner not in server.started(2))
     for server in old:
         sent = server.send(signal.SIGTERM)
         server.end()

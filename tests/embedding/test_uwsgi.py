@@ -32,7 +32,7 @@ def test_each_way_to_end_hands_every_run_over(site, words):
     server = site.uwsgi(*MASTER, *GRACEFULLY, "-p", "2", *words, options=options)
     begun = [server.expect("begin", job=job)["pid"] for job in ("one", "two")]
     assert server.pid not in begun
-    assert sorted(begun) == sorted(server.started()) == sorted(server.states(2))
+    assert sorted(begun) == sorted(server.started(2)) == sorted(server.states(2))
     check_the_end(site, server, options, signal.SIGTERM)
     assert "enable-threads" not in server.log()
 
@@ -47,7 +47,7 @@ def test_ends_that_wait_for_nothing_hand_over_in_workers_that_are_idle(site, wor
     options = site.options(long_job("one"), long_job("two"), workers=1, at_import="attach")
     server = site.uwsgi(*MASTER, "-p", "2", *words, options=options, serves=False)
     begun = [server.expect("begin", job=job)["pid"] for job in ("one", "two")]
-    assert sorted(begun) == sorted(server.started())
+    assert sorted(begun) == sorted(server.started(2))
     check_the_end(site, server, options, signum)
 
 
@@ -119,7 +119,7 @@ def test_workers_run_each_slot_once_and_mules_nothing(site, words):
     assert set(begun.values()) == {1}
     assert sorted(begun) == list(range(min(begun), max(begun) + 1, 1000))
     assert {event["pid"] for event in server.events("begin")} <= set(workers)
-    assert sorted(server.started()) == sorted(workers)
+    assert sorted(server.started(2)) == sorted(workers)
 
 
 def test_start_in_the_master_is_refused(site):
