@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         OpenRun,
         Owner,
         Pace,
+        Presences,
         Result,
         ServerInfo,
         Settled,
@@ -129,6 +130,14 @@ class ClaimOnly(ClaimBackend):
     ) -> list[Run]:
         """See `ClaimBackend.history`."""
         return self.inner.history(job, limit=limit, before=before, status=status)
+
+    def present(self, owner: Owner) -> None:
+        """See `ClaimBackend.present`."""
+        self.inner.present(owner)
+
+    def instances(self) -> Presences:
+        """See `ClaimBackend.instances`."""
+        return self.inner.instances()
 
     def pause(self, job: str | None, *, duration_ms: int | None) -> None:
         """See `ClaimBackend.pause`."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Looked,
         Owner,
         Pace,
+        Presences,
         Renewed,
         Result,
         RunKey,
@@ -39,7 +40,8 @@ Moment = Literal["before", "after"]
 LONGEST_HOLD = 60.0  # seconds: a test that forgot to let a call go fails, and doesn't hang
 METHODS = frozenset((
     "open", "prepare", "close", "claim", "finish", "record_manual", "skip", "history", "pause",
-    "resume", "renew", "look", "unfinished", "release", "save", "cancel", "trigger", "fence",
+    "resume", "renew", "look", "unfinished", "release", "save", "cancel", "trigger", "present",
+    "instances", "fence",
     "complete",
 ))  # fmt: skip
 
@@ -270,6 +272,14 @@ class FaultyBackend(_Faults, ClaimBackend):
             "history",
             lambda: self.inner.history(job, limit=limit, before=before, status=status),
         )
+
+    def present(self, owner: Owner) -> None:
+        """See `ClaimBackend.present`."""
+        self._call("present", lambda: self.inner.present(owner))
+
+    def instances(self) -> Presences:
+        """See `ClaimBackend.instances`."""
+        return self._call("instances", self.inner.instances)
 
     def pause(self, job: str | None, *, duration_ms: int | None) -> None:
         """See `ClaimBackend.pause`."""

@@ -90,11 +90,27 @@ class Lease(NamedTuple):
     attempt: int
 
 
+class Presence(NamedTuple):
+    """What an instance says of itself, as JSON: it is shown and compared, and decides nothing.
+
+    `expected_ms` is until when the store hears from it again at the latest, by store time;
+    `state` is what changes, `about` what seldom does (None: as it was told before).
+    """
+
+    expected_ms: int
+    state: str
+    about: str | None = None
+
+
 class Owner(NamedTuple):
-    """Who asks: the random token that decides ownership, and a name for people."""
+    """Who asks: the random token that decides ownership, and a name for people.
+
+    With a `presence`, which a claim, a renewal and `unfinished` keep in passing.
+    """
 
     token: str
     instance_id: str
+    presence: Presence | None = None
 
 
 # --- questions to a store ---------------------------------------------------------
@@ -346,6 +362,23 @@ class Undecided(NamedTuple):
 
 
 Settlement: TypeAlias = Recorded | Released | Lost | Undecided
+
+
+class Present(NamedTuple):
+    """What the store keeps of an instance, and when it heard from it last."""
+
+    token: str
+    seen_ms: int
+    expected_ms: int
+    state: str
+    about: str
+
+
+class Presences(NamedTuple):
+    """The instances that a store has heard from."""
+
+    instances: tuple[Present, ...]
+    store_ms: int
 
 
 class Settled(NamedTuple):

@@ -20,6 +20,7 @@ from .leases import Cancels, Releases, Renewals, Saves
 from .looks import Looks
 from .orders import Backfills, Triggers
 from .passing import Counts, Passing
+from .presence import LeasePresents, Presents
 from .races import Races
 from .takeovers import Blocks, Deaths, Handovers, Takeovers
 from .trims import ExactTrims
@@ -29,7 +30,17 @@ __all__ = ["BackendContract", "LeaseBackendContract"]
 
 
 class BackendContract(
-    FirstClaims, Fences, Skips, Finishes, Misses, ManualRuns, Pauses, Histories, Trims, Races
+    FirstClaims,
+    Fences,
+    Skips,
+    Finishes,
+    Misses,
+    ManualRuns,
+    Pauses,
+    Histories,
+    Trims,
+    Races,
+    Presents,
 ):
     """What every backend must do, with leases or without."""
 
@@ -51,6 +62,7 @@ class LeaseBackendContract(
     Cancels,
     Triggers,
     Backfills,
+    LeasePresents,
     Exact,
     ExactTrims,
 ):

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from . import _operations as operations
+from . import _operations_kept as kept
 from . import _rules_end as ends
 from ._opened import Opened
 from ._rules import Moment
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         Looked,
         Owner,
         Pace,
+        Presences,
         Renewed,
         Result,
         RunKey,
@@ -180,7 +182,8 @@ class LocalBackend(Storage):
         self, jobs: Sequence[str], owner: Owner, seconds: float, *, everything: bool
     ) -> Looked:
         self._check_open()
-        return self._read(
+        run = self._decide if everything and owner.presence else self._read
+        return run(
             lambda rows, now: operations.look(rows, now, jobs, owner, everything=everything),
             seconds,
         )
@@ -212,15 +215,24 @@ class LocalBackend(Storage):
     ) -> list[Run]:
         """Return attempts, newest first; see `ClaimBackend.history`."""
         return self._read_once(
-            lambda rows, now: operations.history(rows, now, job, limit, before, status),
+            lambda rows, now: kept.history(rows, now, job, limit, before, status),
             self._limits.call,
         )
+
+    def present(self, owner: Owner) -> None:
+        """Keep what an instance says of itself; see `ClaimBackend.present`."""
+        self._check_open()
+        self._write(partial(kept.present, owner=owner), self._limits.call)
+
+    def instances(self) -> Presences:
+        """Return the instances that the store has heard from; see `ClaimBackend.instances`."""
+        return self._read_once(kept.instances, self._limits.call)
 
     def pause(self, job: str | None, *, duration_ms: int | None) -> None:
         """Stop starts; see `ClaimBackend.pause`."""
         check_job(job)
         self._write_once(
-            lambda rows, now: operations.pause(rows, now, job, duration_ms), self._limits.call
+            lambda rows, now: kept.pause(rows, now, job, duration_ms), self._limits.call
         )
 
     def resume(self, job: str | None) -> None:

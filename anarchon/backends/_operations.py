@@ -24,9 +24,9 @@ from .._values import (
     Won,
 )
 from . import _rules_end as ends
+from ._operations_kept import note
 from ._rules import (
     FENCE_LIMIT,
-    FOREVER,
     Ask,
     AttemptRow,
     Facts,
@@ -44,7 +44,6 @@ from ._storable import (
     is_sound,
     is_storable,
     names,
-    position_of,
     printable,
     printable_owner,
     refusal,
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from .._runs import Run
-    from .._values import Answer, OpenRun, Result, Settlement, SkipWish, Status, Wish
+    from .._values import Answer, OpenRun, Result, Settlement, SkipWish, Wish
     from ._rows import Rows
     from ._rules import (
         Moment,
@@ -77,6 +76,7 @@ def claim(
     rows: Rows, now: Moment, wishes: Sequence[Wish], owner: Owner, wins: int, pace: Pace
 ) -> Claims:
     """Decide who runs these attempts, run by run in the order sent."""
+    note(rows, now, owner)
     ask = Ask(printable_owner(owner), now, pace)
     paused = is_paused(rows.paused_until(), now)
     sound = [is_sound(wish) for wish in wishes]
@@ -214,6 +214,7 @@ def settle(
 
 def renew(rows: Rows, now: Moment, leases: Sequence[Lease], owner: Owner, lease_ms: int) -> Renewed:
     """Extend the leases that are still the asker's."""
+    note(rows, now, owner)
     lost: list[Lease] = []
     cancelled: list[Lease] = []
     done: list[Lease] = []
@@ -257,11 +258,13 @@ def trigger(rows: Rows, now: Moment, keys: Sequence[RunKey], data: str | None) -
             rows.put_checkpoint(key, data)
 
 
-# --- looks, pauses, history -------------------------------------------------------
+# --- looks -------------------------------------------------------
 
 
 def look(rows: Rows, now: Moment, jobs: Sequence[str], owner: Owner, *, everything: bool) -> Looked:
     """Return what is wrong among the open runs of these jobs, or all of them."""
+    if everything:
+        note(rows, now, owner)
     orders = rows.orders(frozenset(names(jobs)))
     runs: list[OpenRun] = []
     for job in names(jobs):
@@ -270,38 +273,6 @@ def look(rows: Rows, now: Moment, jobs: Sequence[str], owner: Owner, *, everythi
     wrong = tuple(run for run in runs if everything or ends.is_wrong(run))
     others = sum(not run.mine for run in runs)
     return Looked(wrong, others, ends.next_end_ms(runs), now.wall_ms)
-
-
-def pause(rows: Rows, now: Moment, job: str | None, duration_ms: int | None) -> None:
-    """Pause a job or all of them; a duration of 0 ends the pause."""
-    until_ms = FOREVER if duration_ms is None else min(FOREVER, now.wall_ms + duration_ms)
-    if duration_ms == 0:
-        until_ms = 0
-    if job is None:
-        rows.put_paused(until_ms)
-    else:
-        rows.put_job(job, rows.job(job)._replace(paused_until_ms=until_ms))
-
-
-def history(
-    rows: Rows, now: Moment, job: str | None, limit: int, before: Run | None, status: Status | None
-) -> list[Run]:
-    """Return lines of history, newest first, as they read now."""
-    if limit <= 0 or (job is not None and not names([job])):
-        return []
-    position = None if before is None else position_of(before)
-    wanted: tuple[str, ...] = ()
-    if status is not None:
-        wanted = (status, "running") if status == "lost" else (status,)
-    found: list[Run] = []
-    for row in rows.lines(job, position, wanted):
-        lost = row.status == "running" and ends.reads_lost(rows.run(row.key), row, now)
-        shown = row._replace(status="lost", detail="runner died") if lost else row
-        if status is None or shown.status == status:
-            found.append(public_run(shown))
-            if len(found) == limit:
-                break
-    return found
 
 
 # --- writing ----------------------------------------------------------------------

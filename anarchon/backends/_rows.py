@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from .._values import RunKey
+    from .._values import Presence, Present, RunKey
     from ._rules import AttemptRow, Ending, JobState, RunState
 
 Position = tuple[int, str, str, int]  # slot, job, manual, attempt: the order of history
 
 
-class Rows(Protocol):
-    """What is kept, read and written inside one transaction."""
+class RunRows(Protocol):
+    """The rows of runs, jobs and instances; `Rows` has the rest."""
 
     def run(self, key: RunKey) -> RunState | None:
         """Return what is kept of a run."""
@@ -51,6 +51,18 @@ class Rows(Protocol):
         """Insert or replace a job."""
         ...
 
+    def put_present(self, token: str, seen_ms: int, presence: Presence) -> None:
+        """Keep what an instance says of itself, and what it said before of what is left out."""
+        ...
+
+    def drop_present(self, token: str, expected_before_ms: int) -> None:
+        """Forget an instance, and those that were expected before an instant."""
+        ...
+
+    def presents(self) -> Iterable[Present]:
+        """Return the instances that are kept."""
+        ...
+
     def paused_until(self) -> int:
         """Return until when every job is paused, 0 for not at all."""
         ...
@@ -58,6 +70,10 @@ class Rows(Protocol):
     def put_paused(self, until_ms: int) -> None:
         """Pause every job until then."""
         ...
+
+
+class Rows(RunRows, Protocol):
+    """What is kept, read and written inside one transaction."""
 
     def attempt(self, key: RunKey, attempt: int) -> AttemptRow | None:
         """Return a line of history."""

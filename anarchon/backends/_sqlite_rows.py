@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._rules import JobState, RunState, is_order
-from ._sqlite_stored import checkpoint_of, job_of, line_of, pause_of, run_of
+from ._sqlite_stored import checkpoint_of, job_of, line_of, pause_of, present_of, run_of
 from ._storable import position_in
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Container, Iterator
 
-    from .._values import RunKey
+    from .._values import Presence, Present, RunKey
     from ._rows import Position
     from ._rules import AttemptRow, Ending
 
@@ -111,6 +111,17 @@ TABLES = (
     CREATE INDEX IF NOT EXISTS anarchon_history
     ON anarchon_attempt (namespace, slot_ms, job, manual, attempt)
     """,
+    """
+    CREATE TABLE IF NOT EXISTS anarchon_instance (
+        namespace TEXT NOT NULL,
+        token TEXT NOT NULL,
+        seen_ms INTEGER NOT NULL,
+        expected_ms INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        about TEXT NOT NULL,
+        PRIMARY KEY (namespace, token)
+    ) WITHOUT ROWID
+    """,
 )
 NAMES = frozenset(statement.split()[5] for statement in TABLES)  # what they create
 NEEDED_TO_READ = frozenset(("anarchon_attempt", "anarchon_run"))
@@ -169,6 +180,12 @@ _PUT_JOB = """
         fence = excluded.fence, floor_ms = excluded.floor_ms,
         paused_until_ms = excluded.paused_until_ms, records = excluded.records,
         skips = excluded.skips
+"""
+_PUT_PRESENT = """
+    INSERT INTO anarchon_instance VALUES (?,?,?,?,?,coalesce(?,''))
+    ON CONFLICT (namespace, token) DO UPDATE SET
+        seen_ms = excluded.seen_ms, expected_ms = excluded.expected_ms, state = excluded.state,
+        about = coalesce(?, about)
 """
 _END_ATTEMPT = f"""
     UPDATE anarchon_attempt SET status = ?, detail = ?,
@@ -237,6 +254,30 @@ class _Runs:
     def put_job(self, name: str, job: JobState) -> None:
         """Insert or replace a job."""
         self._write(_PUT_JOB, self._namespace, name, *job)
+
+    def put_present(self, token: str, seen_ms: int, presence: Presence) -> None:
+        """Keep what an instance says of itself."""
+        expected_ms, state, about = presence
+        row = (self._namespace, token, seen_ms, expected_ms, state, about)
+        self._write(_PUT_PRESENT, *row, about)
+
+    def drop_present(self, token: str, expected_before_ms: int) -> None:
+        """Forget an instance, and those that were expected before an instant."""
+        self._write(
+            "DELETE FROM anarchon_instance WHERE namespace = ? AND (token = ? OR expected_ms < ?)",
+            self._namespace,
+            token,
+            expected_before_ms,
+        )
+
+    def presents(self) -> list[Present]:
+        """Return the instances that are kept; what can't be read is none."""
+        rows = self._execute(
+            "SELECT token, seen_ms, expected_ms, state, about FROM anarchon_instance "
+            "WHERE namespace = ?",
+            (self._namespace,),
+        )
+        return [kept for row in rows if (kept := present_of(row)) is not None]
 
     def paused_until(self) -> int:
         """Return until when every job is paused."""

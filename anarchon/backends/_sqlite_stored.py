@@ -11,7 +11,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any, get_args
 
-from .._values import Reason, RunKey, Status
+from .._values import Present, Reason, RunKey, Status
 from ._rules import FENCE_LIMIT, FOREVER, NO_FLOOR, AttemptRow, JobState, RunState
 from ._storable import FIRST_MS, LARGEST, LAST_MS, is_storable
 
@@ -80,6 +80,12 @@ def line_of(row: Row) -> AttemptRow | None:
         *(_number(value, FIRST_MS, LAST_MS, None) for value in numbers),
         *map(_shown, texts),
     )
+
+
+def present_of(row: Row) -> Present | None:
+    """Return a row as an instance; None when something else than anarchon wrote it."""
+    sound = [*map(type, row)] == [str, int, int, str, str]
+    return Present(*row) if sound and max(map(abs, row[1:3])) <= _MOST else None
 
 
 def checkpoint_of(value: object) -> str | None:

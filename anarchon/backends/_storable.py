@@ -156,6 +156,11 @@ def printable_owner(owner: Owner) -> Owner:
     return Owner(owner.token, clean(owner.instance_id, INSTANCE_BYTES))
 
 
+def owner_words(owner: Owner) -> tuple[str, str]:
+    """Return the owner's token, and an instance id that every store can hold."""
+    return printable_owner(owner)[:2]
+
+
 def printable(result: Result) -> Result:
     """Return the result with texts that every store can hold, in numbers that fit."""
     started_ms = result.started_ms if 0 < result.started_ms <= LAST_MS else 0

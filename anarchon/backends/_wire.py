@@ -74,7 +74,7 @@ from .._values import (
     Won,
 )
 from ._rules import AttemptRow, public_run
-from ._storable import is_sound, is_storable, names, printable, printable_owner, refusal
+from ._storable import is_sound, is_storable, names, owner_words, printable, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -124,7 +124,7 @@ class Reply(NamedTuple):
 
 def claim_call(wishes: Sequence[Wish], owner: Owner, wins: int, pace: Pace) -> Call:
     """Return a claim of the wishes that a store can hold."""
-    head = (*printable_owner(owner), wins, pace.tolerance_ms, pace.expected_ms, pace.steady_ms)
+    head = (*owner_words(owner), wins, pace.tolerance_ms, pace.expected_ms, pace.steady_ms)
     return Call("claim", head, tuple(_wish(wish, pace) for wish in wishes if is_sound(wish)))
 
 
@@ -155,13 +155,13 @@ def skip_call(wishes: Sequence[SkipWish], owner: Owner, pace: Pace) -> Call:
         for wish in wishes
         if is_storable(wish.key)
     )
-    return Call("skip", (*printable_owner(owner), pace.tolerance_ms), items)
+    return Call("skip", (*owner_words(owner), pace.tolerance_ms), items)
 
 
 def settle_call(operation: str, results: Sequence[Result], owner: Owner, *more: Scalar) -> Call:
     """Return a finish, release or manual record of the results that a store can hold."""
     items = tuple(_result(result) for result in results if is_storable(result.key))
-    return Call(operation, (*printable_owner(owner), *more), items)
+    return Call(operation, (*owner_words(owner), *more), items)
 
 
 def _result(result: Result) -> tuple[Scalar, ...]:

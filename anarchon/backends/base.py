@@ -15,8 +15,8 @@ Threads: every method except `open` and `close` may be called from any thread, s
 at a time; a backend that needs a connection per thread keeps it so by itself. Time: each
 call ends within the limits given to `open`, by an answer or by an exception (any
 `Exception`; `BackendUnavailable` where the store is to blame). After a failed call the
-connection it used is thrown away. `history`, `pause`, `resume`, `cancel` and `trigger` also
-work on a backend that isn't open, on a short connection of their own.
+connection it used is thrown away. `history`, `pause`, `resume`, `cancel`, `trigger` and
+`instances` also work on a backend that isn't open, on a short connection of their own.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from .._values import Presences
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -133,6 +134,19 @@ class ClaimBackend(ABC):
     @abstractmethod
     def resume(self, job: str | None) -> None:
         """End a pause of one job, or the one of every job (None)."""
+
+    def present(self, owner: Owner) -> None:
+        """Keep what the asker says of itself, as `Owner.presence`; None: forget it.
+
+        A claim, a renewal and `unfinished` keep it in passing, by the same round trip. What is
+        a day past its `expected_ms` is removed. A store that keeps nothing of that kind does
+        nothing here, and shows no `instances`.
+        """
+        del owner
+
+    def instances(self) -> Presences:
+        """Return the instances that the store has heard from; it needn't be open."""
+        return Presences((), 0)
 
 
 class LeaseBackend(ClaimBackend):

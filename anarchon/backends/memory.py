@@ -7,13 +7,14 @@ import threading
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, TypeVar
 
-from .._values import RunKey, ServerInfo
+from .._values import Present, RunKey, ServerInfo
 from ._local import LocalBackend
 from ._rules import JobState, is_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
+    from .._values import Presence
     from ._rows import Position
     from ._rules import AttemptRow, Ending, Moment, RunState
 
@@ -62,8 +63,8 @@ class MemoryBackend(LocalBackend):
             return operation(self._rows, self._now())
 
 
-class MemoryRows:
-    """The rows of a store, in dicts; see `_rows.Rows` for what each method does."""
+class _Runs:
+    """The rows of runs, jobs and instances; `MemoryRows` has the rest."""
 
     def __init__(self) -> None:
         self._runs: dict[RunKey, RunState] = {}
@@ -73,6 +74,7 @@ class MemoryRows:
         self._jobs: dict[str, JobState] = {}
         self._lines: dict[RunKey, dict[int, AttemptRow]] = {}
         self._checkpoints: dict[RunKey, str] = {}
+        self._presents: dict[str, Present] = {}
         self._paused_until_ms = 0
 
     def run(self, key: RunKey) -> RunState | None:
@@ -121,6 +123,23 @@ class MemoryRows:
         """Insert or replace a job."""
         self._jobs[name] = job
 
+    def put_present(self, token: str, seen_ms: int, presence: Presence) -> None:
+        """Keep what an instance says of itself."""
+        expected_ms, state, about = presence
+        if about is None:
+            about = self._presents[token].about if token in self._presents else ""
+        self._presents[token] = Present(token, seen_ms, expected_ms, state, about)
+
+    def drop_present(self, token: str, expected_before_ms: int) -> None:
+        """Forget an instance, and those that were expected before an instant."""
+        for kept in list(self._presents.values()):
+            if kept.token == token or kept.expected_ms < expected_before_ms:
+                del self._presents[kept.token]
+
+    def presents(self) -> list[Present]:
+        """Return the instances that are kept."""
+        return list(self._presents.values())
+
     def paused_until(self) -> int:
         """Return until when every job is paused."""
         return self._paused_until_ms
@@ -128,6 +147,10 @@ class MemoryRows:
     def put_paused(self, until_ms: int) -> None:
         """Pause every job until then."""
         self._paused_until_ms = until_ms
+
+
+class MemoryRows(_Runs):
+    """The rows of a store, in dicts; see `_rows.Rows` for what each method does."""
 
     def attempt(self, key: RunKey, attempt: int) -> AttemptRow | None:
         """Return a line of history."""
