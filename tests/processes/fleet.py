@@ -241,6 +241,11 @@ class Fleet:
         return [text for text in wrong if text]
 
 
+def since(slot: int):
+    """Return a fact for lines: their slot is this one or a later one."""
+    return lambda found: found is not None and found >= slot
+
+
 def soon(seconds: float = 0.0) -> int:
     """Return an instant in milliseconds since 1970, so many seconds ahead."""
     return time.time_ns() // 1_000_000 + round(seconds * 1000)
@@ -267,4 +272,9 @@ def _shown(line: dict) -> str:
 
 
 def _matches(line: dict, kind: str, facts: dict) -> bool:
-    return line["kind"] == kind and all(line.get(name) == value for name, value in facts.items())
+    return line["kind"] == kind and all(_is(line.get(name), fact) for name, fact in facts.items())
+
+
+def _is(found, fact) -> bool:
+    """Say whether what a line has is what was asked for: a value, or a question about one."""
+    return fact(found) if callable(fact) else found == fact

@@ -21,7 +21,10 @@ from tests.servers.places import STORES, place_on
 LEASE, HEARTBEAT = 2.0, 0.3
 WITNESS = LEASE - 0.25
 # What is added to a bound for a busy machine: a process that is due gets the processor late.
-SLACK = 0.7
+# Even so a hand-over, within two heartbeats, is told from the shortest rest of a lease.
+SLACK = 1.0
+EARLY = 0.7  # as late a last heartbeat may have been
+assert LEASE - HEARTBEAT > 2 * HEARTBEAT + SLACK
 SHORT = {"lease": LEASE, "heartbeat": HEARTBEAT}
 TICK = {"name": "tick", "every": "1s", "catch_up": "10s"}
 ALL = os.environ.get("ANARCHON_TEST_CRASH_POINTS") == "all"
@@ -187,7 +190,7 @@ def check_run(fleet, point, slot, died, since, witness=0.0):
         assert begun[2]["at"] - max(died, since) < 2 * HEARTBEAT + SLACK
     if point.by == "lease":
         # The last renewal was before the death, at most one heartbeat (a late one).
-        assert begun[2]["at"] - died > LEASE - HEARTBEAT - SLACK
+        assert begun[2]["at"] - died > LEASE - HEARTBEAT - EARLY
         assert begun[2]["at"] - max(died + LEASE, since + witness) < 2 * HEARTBEAT + SLACK
     if point.write == "save":
         (found,) = fleet.said("found", slot=slot, attempt=2)

@@ -15,8 +15,11 @@ from tests.processes.fleet import soon
 from tests.processes.ledger import check_tellings
 
 LEASE, HEARTBEAT = 3.0, 0.5  # as instances have them by default
-SLACK = 0.7
+# What a busy machine may take on top; even so a hand-over can't be mistaken for a lease's end.
+SLACK = 1.4
+EARLY = 0.7  # as late a last heartbeat may have been
 HAND_OVER = 2 * HEARTBEAT + SLACK
+AT_ONCE = 2.0  # nothing is waited for, and the rest is a busy machine
 EXIT_TIMEOUT = 1.0
 
 
@@ -82,7 +85,7 @@ def check_takeover(fleet, backup, ends):
 def test_a_handler_that_obeys_is_handed_over(fleet, way):
     runner, backup = start_both(fleet, way, "cooperative")
     began, gone = leave(runner, way)
-    assert gone - began < EXIT_TIMEOUT + 1
+    assert gone - began < EXIT_TIMEOUT + AT_ONCE
     assert runner.said("end")[0]["abort"] == "stop"
     begun = backup.expect("begin", attempt=2)
     assert begun["reason"] == "takeover"
@@ -94,11 +97,11 @@ def test_a_handler_that_obeys_is_handed_over(fleet, way):
 def test_a_handler_that_does_not_is_left_to_its_lease(fleet, way):
     runner, backup = start_both(fleet, way, "stubborn")
     began, gone = leave(runner, way)
-    assert EXIT_TIMEOUT <= gone - began < EXIT_TIMEOUT + 1
+    assert EXIT_TIMEOUT <= gone - began < EXIT_TIMEOUT + AT_ONCE
     assert runner.said("ignores")[0]["abort"] == "stop"
     begun = backup.expect("begin", attempt=2)
     # It was renewed for as long as the stop waited for it.
-    assert LEASE - HEARTBEAT - SLACK < begun["at"] - gone < LEASE + HAND_OVER
+    assert LEASE - HEARTBEAT - EARLY < begun["at"] - gone < LEASE + HAND_OVER
     check_takeover(fleet, backup, "lost")
 
 
@@ -107,9 +110,9 @@ def test_without_any_hook_the_lease_runs_out(fleet, do):
     """SIGTERM ends a program that handles no signals as SIGKILL would."""
     runner, backup = start_both(fleet, NO_HOOK, do)
     began, gone = leave(runner, NO_HOOK)
-    assert gone - began < 1
+    assert gone - began < AT_ONCE
     begun = backup.expect("begin", attempt=2)
-    assert LEASE - HEARTBEAT - SLACK < begun["at"] - gone < LEASE + HAND_OVER
+    assert LEASE - HEARTBEAT - EARLY < begun["at"] - gone < LEASE + HAND_OVER
     check_takeover(fleet, backup, "lost")
 
 
@@ -122,7 +125,7 @@ def test_a_second_ctrl_c_ends_the_waiting_for_a_stubborn_handler(fleet):
     runner.expect("ignores")
     again = runner.send(signal.SIGINT)
     gone = runner.end(-signal.SIGINT, stderr=r"(?s)Traceback .*KeyboardInterrupt:?\s+")
-    assert gone - again < 1
+    assert gone - again < AT_ONCE
 
 
 def test_a_start_in_progress_delays_no_exit(fleet):
@@ -132,7 +135,7 @@ def test_a_start_in_progress_delays_no_exit(fleet):
     process.tell()
     left = process.expect("leaves")
     assert left["state"] == "starting"
-    assert process.end() - left["at"] < 1
+    assert process.end() - left["at"] < AT_ONCE
 
 
 def test_an_idle_scheduler_delays_no_exit(fleet):
@@ -143,5 +146,5 @@ def test_an_idle_scheduler_delays_no_exit(fleet):
     process.tell()
     left = process.expect("leaves")
     assert left["state"] == "running"
-    assert process.end() - left["at"] < 1
+    assert process.end() - left["at"] < AT_ONCE
     assert began < left["at"]

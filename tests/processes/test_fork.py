@@ -14,7 +14,7 @@ QUIET = {"warnings": ["error", "ignore::DeprecationWarning"]}
 
 def start_parent(fleet, way, child):
     """Start a parent with a run going on, and let it fork."""
-    work = {"name": "work", "once": soon(), "do": "cooperative", "seconds": 3}
+    work = {"name": "work", "once": soon(), "do": "cooperative", "seconds": 4}
     backup = fleet.hold({**work, "do": "quick"})
     parent = fleet.start(
         work,

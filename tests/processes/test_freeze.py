@@ -10,11 +10,12 @@ from contextlib import closing, suppress
 
 import pytest
 
-from tests.processes.fleet import soon
+from tests.processes.fleet import since, soon
 from tests.processes.ledger import by_slot, check_tellings
 
 LEASE, HEARTBEAT = 2.0, 0.3
-SLACK = 0.7
+SLACK = 1.4  # what a busy machine may take on top
+EARLY = 0.7  # as late a last heartbeat may have been
 SHORT = {"lease": LEASE, "heartbeat": HEARTBEAT}
 
 
@@ -56,7 +57,7 @@ def test_a_frozen_runner_aborts_itself_and_records_nothing_over_the_takeover(fle
     frozen.expect("run", event="lost", attempt=1)
     begun = backup.said("begin")[0]
     assert begun["at"] - stopped < LEASE + 2 * HEARTBEAT + SLACK
-    assert begun["at"] - stopped > LEASE - HEARTBEAT - SLACK
+    assert begun["at"] - stopped > LEASE - HEARTBEAT - EARLY
     fleet.stop()
     assert fleet.attempts("work") == [(1, "lost"), (2, "success")]
     assert frozen.said("run", event="success") == []
@@ -100,7 +101,7 @@ def test_a_process_frozen_over_many_slots_runs_at_most_one_late(fleet):
     time.sleep(2 * LEASE)
     awake = soon()
     alone.send(signal.SIGCONT)
-    alone.expect("run", event="success", slot=(awake // 500 + 2) * 500)
+    alone.expect("run", event="success", slot=since((awake // 500 + 2) * 500))
     alone.stop()
     slots = by_slot(fleet.history("tick"))
     late = [

@@ -8,11 +8,14 @@ import time
 import pytest
 
 from anarchon._lifecycle_signals import REPEAT_SECONDS
-from tests.processes.fleet import soon
+from tests.processes.fleet import LONG, soon
 
 LEASE, HEARTBEAT = 3.0, 0.5  # as instances have them by default
-SLACK = 0.7
+# What a busy machine may take on top; even so a hand-over can't be mistaken for a lease's end.
+SLACK = 1.4
+EARLY = 0.7  # as late a last heartbeat may have been
 HAND_OVER = 2 * HEARTBEAT + SLACK
+AT_ONCE = 2.0  # nothing is waited for, and the rest is a busy machine
 
 
 def start_both(fleet, before, do="cooperative", *, hold=False, **scheduler):
@@ -64,9 +67,9 @@ def test_a_stubborn_handler_delays_the_end_by_the_exit_timeout(fleet):
     server, backup = start_both(fleet, "default", "stubborn", exit_timeout=1)
     sent = server.send(signal.SIGTERM)
     gone = server.end(-signal.SIGTERM)
-    assert 1 <= gone - sent < 2
+    assert 1 <= gone - sent < 1 + AT_ONCE
     begun = backup.expect("begin", attempt=2)
-    assert LEASE - HEARTBEAT - SLACK < begun["at"] - gone < LEASE + HAND_OVER
+    assert LEASE - HEARTBEAT - EARLY < begun["at"] - gone < LEASE + HAND_OVER
     backup.expect("run", event="success")
     backup.stop()
 
@@ -77,7 +80,7 @@ def test_a_second_signal_ends_the_process_at_once(fleet):
     server.expect("ignores")
     time.sleep(2 * REPEAT_SECONDS)  # what comes sooner only repeats the first
     again = server.send(signal.SIGTERM)
-    assert server.end(-signal.SIGTERM) - again < 1
+    assert server.end(-signal.SIGTERM) - again < AT_ONCE
     fleet.stop()
 
 
@@ -101,12 +104,14 @@ def test_a_storm_of_signals_while_the_main_thread_asks_and_runs_jobs(fleet):
     ping = {"name": "ping", "every": "1d", "catch_up": 0}
     process = fleet.start(ping, program="signalling:storm")
     process.expect("ready")
-    for _ in range(200):
+    until, strikes = time.monotonic() + LONG, 0
+    while strikes < 200 or len(process.said("run", event="success")) <= 5:
+        assert time.monotonic() < until, process.report()
         process.send(signal.SIGUSR1)
+        strikes += 1
         time.sleep(0.002)  # the storm itself
     process.send(signal.SIGUSR2)
     process.end(-signal.SIGUSR2)
-    assert len(process.said("run", event="success")) > 5
 
 
 def test_a_storm_of_the_signal_itself(fleet):

@@ -13,7 +13,9 @@ from tests.processes.fleet import soon
 from tests.processes.ledger import check_tellings
 
 LEASE, HEARTBEAT = 3.0, 0.5  # as instances have them by default
-SLACK = 0.7
+# What a busy machine may take on top; even so a hand-over can't be mistaken for a lease's end.
+SLACK = 1.4
+EARLY = 0.7  # as late a last heartbeat may have been
 HAND_OVER = 2 * HEARTBEAT + SLACK
 assert LEASE - HEARTBEAT > HAND_OVER  # even the shortest rest of a lease is longer
 
@@ -73,7 +75,7 @@ def test_a_second_signal_ends_a_stubborn_program_and_its_lease_runs_out(fleet):
     runner.send(signal.SIGTERM)
     died = runner.end(-signal.SIGTERM)
     begun = backup.expect("begin", attempt=2)
-    assert LEASE - HEARTBEAT - SLACK < begun["at"] - died < LEASE + HAND_OVER
+    assert LEASE - HEARTBEAT - EARLY < begun["at"] - died < LEASE + HAND_OVER
     backup.expect("run", event="success")
     backup.stop()
     assert fleet.attempts("work") == [(1, "lost"), (2, "success")]
@@ -108,7 +110,7 @@ def test_a_signal_at_any_moment_of_a_start_ends_the_program(fleet):
         time.sleep(max(0.0, began + number * 0.1 - time.monotonic()))
         process.send(signal.SIGTERM)
     for process in starting:
-        process.end(0, -signal.SIGTERM, within=10)
+        process.end(0, -signal.SIGTERM)
         assert (process.code == 0) == bool(process.said("stopped"))
     check_tellings(fleet, "tick")
 

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-LONGEST = 1.5  # seconds: a handler that obeys takes milliseconds, the rest is a busy machine
+# Seconds, of the five: a handler that obeys takes milliseconds, the rest is a busy machine.
+LONGEST = 3.0
 
 
 def start(fleet, place, **scheduler):
@@ -82,5 +83,5 @@ def test_from_everywhere_at_once_for_many_rounds(fleet):
     process = fleet.start(job, program="stopping:stop_from", place="everywhere_at_once")
     back = process.expect("back")
     assert back["state"] == "idle"
-    assert back["took"] < 2 * LONGEST
+    assert back["took"] < LONGEST
     process.end()

@@ -12,8 +12,9 @@ from tests.processes.fleet import soon
 from tests.processes.ledger import check_ledger, check_tellings
 
 HEARTBEAT = 0.5  # as instances have it by default
+UNHURRIED = {"lease": "9s"}  # a busy machine notices an outage late, and it is to be a short one
 TICK = {"name": "tick", "every": "1s"}
-LONGEST_START = 6.0  # the connect timeout is 5 s
+LONGEST_START = 7.0  # the connect timeout is 5 s
 
 
 # --- what is wrong, and how it is mended ---
@@ -133,7 +134,7 @@ def test_start_says_what_is_wrong_and_works_when_it_is_mended(fleet, kind):
     assert refused["cause"] == ("NoneType" if kind is NewerFormat else refused["cause"])
     process.tell("start patiently")
     returned = process.expect("returned")
-    assert returned["took"] < 1
+    assert returned["took"] < 2
     assert returned["state"] == "starting"
     if kind.patient:
         process.expect("store_down")
@@ -204,8 +205,8 @@ def test_a_file_locked_by_another_program_is_an_outage_and_heals_by_itself(fleet
 
 def test_a_run_goes_on_through_a_short_outage(fleet):
     work = {"name": "work", "once": soon(), "do": "cooperative", "seconds": 3}
-    backup = fleet.hold(work)
-    process = fleet.start(work)
+    backup = fleet.hold(work, scheduler=UNHURRIED)
+    process = fleet.start(work, scheduler=UNHURRIED)
     process.expect("begin")
     backup.go()
     with exclusive_lock(fleet.database):
@@ -220,7 +221,7 @@ def test_a_run_goes_on_through_a_short_outage(fleet):
 
 def test_a_run_that_ends_in_an_outage_is_recorded_after_it(fleet):
     work = {"name": "work", "once": soon(), "do": "cooperative", "seconds": 1.5}
-    process = fleet.serve(work)
+    process = fleet.serve(work, scheduler=UNHURRIED)
     process.expect("begin")
     with exclusive_lock(fleet.database):
         process.expect("store_down")
