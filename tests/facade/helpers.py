@@ -9,7 +9,7 @@ from anarchon import BackendUnavailable, MemoryBackend
 
 PATIENCE_SECONDS = 10.0
 LONG = 20  # seconds: a stop timeout that only a deadlock would use up
-SOON = 1.5  # seconds: far below that
+SOON = 3.0  # seconds: far below that, also where the machine is busy
 
 
 def until(condition, what="it"):

@@ -40,6 +40,13 @@ SERVICE = """
             call(*given)
         threading.Thread(target=wait_and_call, daemon=True).start()
 
+    def say_when_stopping():
+        def wait_and_say():
+            while scheduler.state != "stopping":
+                time.sleep(0.005)
+            print("stopping", flush=True)
+        threading.Thread(target=wait_and_say, daemon=True).start()
+
     def submit_when_running(name="job"):
         when_running(scheduler.submit, name)
 """

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from anarchon import ConfigurationError, JobNotFound, MemoryBackend, Run, Scheduler
-from anarchon._values import instant
+from anarchon._values import Owner, Result, RunKey, instant
 from anarchon.testing import ClaimOnly
 
 
@@ -32,6 +32,7 @@ def test_a_slot_that_comes(scheduler):
         "scheduled_at": "2027-01-15T08:01:00+00:00",
         "outcome": "future",
         "runs": [],
+        "backfills": [],
         "text": str(told),
     }
 
@@ -95,6 +96,30 @@ def test_a_record_needs_no_definition(scheduler):
     with other:
         run = other.run_now("job")
     assert Scheduler(backend).explain("job", run.slot).outcome == "success"
+
+
+def test_without_the_definition_a_backfilled_slot_is_no_slot_that_was_run(scheduler):
+    slot = 1_800_000_000_000 - 60_000
+    backend = scheduler._options.backend
+    key = RunKey("job", slot, "backfill-1")
+    backend.trigger([key], data=None)
+    backend.finish(
+        [Result(key, 1, "success", "catch-up", slot + 60_000, 5)], owner=Owner("a", "web-1")
+    )
+    for asker, outcome in ((Scheduler(backend), "no record"), (scheduler, "never claimed")):
+        told = asker.explain("job", slot)
+        assert (told.outcome, told.runs) == (outcome, ())
+        assert [run.run_id for run in told.backfills] == ["backfill-1"]
+        head, line = told.text.split("\n  ")
+        assert head.endswith("; backfilled: success")
+        assert line == (
+            "backfilled, attempt 1 (catch-up) on web-1, started 2027-01-15T08:00:00.000Z: success"
+            " after 5 ms"
+        )
+    head, _, why = str(Scheduler(backend).explain("job", slot)).partition(": ")
+    assert why.startswith("no record: why the slot has none of its own, can only be told where the")
+    with pytest.raises(JobNotFound):
+        Scheduler(backend).explain("job", slot - 10_000)
 
 
 def test_the_claim_only_store_catches_nothing_up():

@@ -12,10 +12,8 @@ import pytest
 
 from anarchon import NotRunning
 from tests.conftest import anarchon_threads
-from tests.facade.helpers import Door, until
+from tests.facade.helpers import SOON, Door, until
 from tests.strikes import everywhere
-
-SOON = 1.5
 
 
 def ctrl_c():

@@ -29,7 +29,7 @@ def test_run_is_a_whole_program(spawn, tmp_path):
         process.send_signal(signum)
         out, err, took = finish(process)
         assert (process.returncode, out) == (0, "idle True\n"), err
-        assert took < 3
+        assert took < 5
         assert recorded(tmp_path).status == "interrupted"
 
 
@@ -39,17 +39,18 @@ def test_a_second_ctrl_c_ends_it_at_once(spawn, whole):
         "run()": ["scheduler.run()"],
         "with": ["with scheduler:", "    print('inside', flush=True)", "    time.sleep(60)"],
     }
-    steps = program("submit_when_running('stubborn')", *ways[whole])
+    steps = program("submit_when_running('stubborn'); say_when_stopping()", *ways[whole])
     process = spawn(steps.replace("exit_timeout=1", "exit_timeout=20"))
     # The handler may be called before `start` has returned, where Ctrl-C means another thing.
     expected = {"run()": ["running\n"], "with": ["inside\n", "running\n"]}[whole]
     assert sorted(process.stdout.readline() for _ in expected) == expected
     process.send_signal(signal.SIGINT)
-    time.sleep(0.5)  # it is stopping
+    assert process.stdout.readline() == "stopping\n"
+    time.sleep(0.5)  # a second wish comes later
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, err, took = finish(process, 30)
-    assert (process.returncode, took < 2) == (-signal.SIGINT, True), err
+    assert (process.returncode, took < 5) == (-signal.SIGINT, True), err
     assert "KeyboardInterrupt" in err
 
 
@@ -65,7 +66,7 @@ def test_ctrl_c_in_a_start_does_not_wait_for_the_store(spawn):
     assert process.stdout.readline() == "opening\n"
     process.send_signal(signal.SIGINT)
     _, err, took = finish(process, 30)
-    assert (process.returncode, took < 2) == (-signal.SIGINT, True), err
+    assert (process.returncode, took < 5) == (-signal.SIGINT, True), err
 
 
 def test_a_signal_during_the_start_of_run_is_not_lost(spawn):
@@ -91,7 +92,10 @@ def test_wait_says_what_ended_it(spawn):
         program(
             "scheduler.start()",
             "print(scheduler.wait(0.05), scheduler.state)",
-            "threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM]).start()",
+            "def strike():",
+            "    while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL: time.sleep(0.005)",
+            "    os.kill(os.getpid(), signal.SIGTERM)",
+            "threading.Timer(0.1, strike).start()",
             "print(repr(scheduler.wait('20s')), scheduler.state)",
             "threading.Timer(0.1, scheduler.stop).start()",
             "print(scheduler.wait(), scheduler.state)",
@@ -139,7 +143,7 @@ def test_where_nobody_handled_the_signal_the_process_ends_by_it(spawn, tmp_path)
     assert process.stdout.readline() == "running\n"
     process.terminate()
     _, err, took = finish(process)
-    assert (process.returncode, took < 3) == (-signal.SIGTERM, True), err
+    assert (process.returncode, took < 5) == (-signal.SIGTERM, True), err
     assert recorded(tmp_path).status == "interrupted"
 
 
@@ -147,17 +151,18 @@ def test_the_second_signal_ends_it_at_once(spawn):
     process = spawn(
         program(
             "scheduler.install_signal_handlers(timeout=30)",
-            "begin('stubborn')",
+            "begin('stubborn'); say_when_stopping()",
             "time.sleep(60)",
         )
     )
     assert process.stdout.readline() == "running\n"
     process.terminate()
-    time.sleep(0.5)  # it is stopping
+    assert process.stdout.readline() == "stopping\n"
+    time.sleep(0.5)  # a second wish comes later
     assert process.poll() is None
     process.terminate()
     *_, took = finish(process)
-    assert (process.returncode, took < 2) == (-signal.SIGTERM, True)
+    assert (process.returncode, took < 5) == (-signal.SIGTERM, True)
 
 
 def test_a_handler_that_was_there_is_called_and_decides(spawn, tmp_path):

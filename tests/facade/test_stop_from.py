@@ -12,9 +12,7 @@ from contextlib import suppress
 import pytest
 
 from anarchon import MemoryBackend, NotRunning
-from tests.facade.helpers import Blocked, Door, until
-
-SOON = 1.5  # seconds: far below any stop timeout used here, which only a deadlock would use up
+from tests.facade.helpers import SOON, Blocked, Door, until
 
 
 @pytest.fixture

@@ -212,7 +212,7 @@ def test_on_the_hosts_own_clock():
     assert ran.wait(5)
     began = time.monotonic()
     assert rig.stop(5.0)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 4
     assert rig.stopped
     assert rig.names()[:2] == ["started", "success"]
 
