@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.embedding.servers_running import HEARTBEAT, LEASE, SLACK, long_job
+from tests.embedding.servers_running import EARLY, HEARTBEAT, LEASE, SLACK, long_job
 
 pytestmark = pytest.mark.serial
 
@@ -46,7 +46,7 @@ def test_sigterm_without_a_handler_ends_all_at_once(site):
     sent = server.send(signal.SIGTERM)
     server.end(-signal.SIGTERM)
     server.wait_for(lambda: backup, "the run goes on in the backup")
-    assert LEASE - HEARTBEAT - SLACK < backup[0][0] - sent < LEASE + 2 * HEARTBEAT + SLACK
+    assert LEASE - HEARTBEAT - EARLY < backup[0][0] - sent < LEASE + 2 * HEARTBEAT + SLACK
     assert site.attempts("work")[0] == (1, "lost")
 
 
