@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
 WRITTEN = ("namespace", "job", "run", "attempt", "checkpoint", "completion")
-FILES = ("tables", "common", "claim", "settle", "leases", "fencing")
+FILES = ("tables", "common", "orders", "claim", "settle", "leases", "fencing")
 # Of the functions that are called from outside; why is said in common.sql.
 SETTINGS = (
     "SET search_path = pg_catalog SET plan_cache_mode = force_generic_plan SET jit = off\n"

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
 import pytest
 
-from tests.stores.postgres_clock import prepare
+from anarchon._testing_contract.bench import ANY_JOB
+from anarchon.backends import _postgres_words as words
+from anarchon.backends._wire import claim_call
+from tests.servers.processes import wait_until
+from tests.stores.postgres_clock import SCHEMA, TableClock, prepare
 from tests.stores.postgres_places import database_on
+
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+    "AND datname = current_database()"
+)
 
 
 @pytest.fixture(scope="module")
@@ -14,3 +26,75 @@ def database(shared_server):
     with database_on(shared_server, "postgres-18") as database:
         prepare(database)
         yield database
+
+
+# --- for tests of rivals, with a `bench` of their own ---
+
+
+@pytest.fixture
+def clock(database):
+    clock = TableClock(database)
+    yield clock
+    clock.close()
+
+
+@pytest.fixture
+def under_way(database, bench):
+    """Have an operation done in a transaction that goes on for the block."""
+
+    @contextmanager
+    def asked(call, ends="COMMIT"):
+        values = (words.head_of(call).decode(), words.items_of(call).decode())
+        with database.connect() as connection:
+            connection.execute("BEGIN")
+            connection.execute(
+                f'SELECT "{SCHEMA}".anarchon_{call.operation}_v1(%s, %s, %s)',
+                [bench.backend.namespace, *values],
+            )
+            yield
+            connection.execute(ends)
+
+    return asked
+
+
+@pytest.fixture
+def rival(bench, under_way):
+    """Let somebody claim in a transaction that goes on for the block."""
+
+    def claims(*wishes, by="rival", ends="COMMIT"):
+        return under_way(claim_call(wishes, bench.owner(by), len(wishes), bench.pace()), ends)
+
+    return claims
+
+
+@pytest.fixture
+def locked(database):
+    """Lock the row of a run for the block, as renewals and handlers' transactions do."""
+
+    @contextmanager
+    def lock(bench, slot=0, *, job=ANY_JOB, manual="", how="NO KEY UPDATE"):
+        with database.connect() as connection:
+            connection.execute("BEGIN")
+            found = connection.execute(
+                f'SELECT FROM "{SCHEMA}".anarchon_run WHERE namespace = %s AND job = %s '
+                f"AND slot_ms = %s AND manual = %s FOR {how} SKIP LOCKED",
+                (bench.backend.namespace, job, bench.key(slot).slot_ms, manual),
+            ).fetchall()
+            assert len(found) == 1, "the row is there, and nobody has it"
+            yield
+            connection.execute("COMMIT")
+
+    return lock
+
+
+@pytest.fixture
+def meanwhile(database):
+    """Ask something that has to wait for a lock, and return a function that gives the answer."""
+    with ThreadPoolExecutor() as pool:
+
+        def ask(function, *arguments, **options):
+            answer = pool.submit(function, *arguments, **options)
+            wait_until(lambda: database.ask(WAITING) == [(1,)], "it waits for a lock")
+            return answer.result
+
+        yield ask

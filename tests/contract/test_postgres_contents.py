@@ -137,6 +137,32 @@ def test_a_fence_that_leaves_no_room_is_not_that_of_the_job(kept, fence, known):
     assert kept.rows("run")[0][10] == known
 
 
+def test_a_run_that_was_ordered_and_then_won(kept):
+    bench, key = kept.bench, ("job", T0 - 7000, "backfill-1")
+    run = bench.key(-7)._replace(manual="backfill-1")
+    bench.any.trigger([run], data='{"n":1}')
+    assert kept.rows("job") == [("job", 0, FLOOR, 0, 0, 0)]
+    waiting = ("waiting", "", T0, *[0] * 8, None, None, "", T0, T0 - 7000)
+    assert kept.rows("run") == [(*key, 0, *waiting)]
+    assert kept.rows("attempt") == []
+    assert kept.rows("checkpoint") == [(*key, '{"n":1}')]
+
+    bench.clock.advance(10)
+    now, wish = T0 + 10, bench.wish(0, budget=0, catch_up_ms=80, reason="catch-up")
+    bench.claims(wish._replace(key=run))
+    assert kept.rows("job") == [("job", now * 1000, FLOOR, 0, 1, 0)]
+    running = ("running", "a", now + 30_000, 30_000, 10_000, 0, now * 1000, 0, 0, 80, 0)
+    assert kept.rows("run") == [(*key, 1, *running, None, None, "", now, T0 - 7000)]
+    begun = ("running", None, "catch-up", "instance-a", now, None, None, None, None)
+    assert kept.rows("attempt") == [(*key, 1, *begun)]
+    assert kept.rows("checkpoint") == [(*key, '{"n":1}')]
+
+    bench.finish(0, key=run, reason="catch-up")
+    ended = ("closed", *running[1:], "success", None, "a", now)
+    assert kept.rows("run") == [(*key, 1, *ended, T0 - 7000)]
+    assert kept.rows("checkpoint") == []
+
+
 def worn(kept, slots=130):
     """Have so many more records that what is older has to go."""
     for slot in range(-slots, 0):

@@ -7,29 +7,13 @@ and nobody sees what it wrote.
 from __future__ import annotations
 
 import uuid
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
 
-from anarchon._testing_contract.bench import ANY_JOB, Bench
+from anarchon._testing_contract.bench import Bench
 from anarchon._values import Closed, Early, Free, Held, Suspect, Won
-from anarchon.backends import _postgres_words as words
-from anarchon.backends._wire import claim_call
-from tests.servers.processes import wait_until
-from tests.stores.postgres_clock import SCHEMA, ByHand, TableClock
-
-WAITING = (
-    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-    "AND datname = current_database()"
-)
-
-
-@pytest.fixture
-def clock(database):
-    clock = TableClock(database)
-    yield clock
-    clock.close()
+from tests.stores.postgres_clock import SCHEMA, ByHand
 
 
 @pytest.fixture
@@ -48,59 +32,6 @@ def elsewhere(database, clock):
     store = ByHand(database.url, clock=clock, namespace=f"elsewhere {uuid.uuid4()}")
     yield Bench(store, clock, 30_000)
     store.close()
-
-
-@pytest.fixture
-def rival(database, bench):
-    """Let somebody claim in a transaction that goes on for the block."""
-
-    @contextmanager
-    def claims(*wishes, by="rival", ends="COMMIT"):
-        call = claim_call(wishes, bench.owner(by), len(wishes), bench.pace())
-        values = (bench.backend.namespace, words.head_of(call), words.items_of(call))
-        with database.connect() as connection:
-            connection.execute("BEGIN")
-            connection.execute(
-                f'SELECT "{SCHEMA}".anarchon_claim_v1(%s, %s, %s)',
-                [value if isinstance(value, str) else value.decode() for value in values],
-            )
-            yield
-            connection.execute(ends)
-
-    return claims
-
-
-@pytest.fixture
-def locked(database):
-    """Lock the row of a run for the block, as renewals and handlers' transactions do."""
-
-    @contextmanager
-    def lock(bench, slot=0, *, job=ANY_JOB, manual="", how="NO KEY UPDATE"):
-        with database.connect() as connection:
-            connection.execute("BEGIN")
-            found = connection.execute(
-                f'SELECT FROM "{SCHEMA}".anarchon_run WHERE namespace = %s AND job = %s '
-                f"AND slot_ms = %s AND manual = %s FOR {how} SKIP LOCKED",
-                (bench.backend.namespace, job, bench.key(slot).slot_ms, manual),
-            ).fetchall()
-            assert len(found) == 1, "the row is there, and nobody has it"
-            yield
-            connection.execute("COMMIT")
-
-    return lock
-
-
-@pytest.fixture
-def meanwhile(database):
-    """Ask something that has to wait for a lock, and return a function that gives the answer."""
-    with ThreadPoolExecutor() as pool:
-
-        def ask(function, *arguments, **options):
-            answer = pool.submit(function, *arguments, **options)
-            wait_until(lambda: database.ask(WAITING) == [(1,)], "it waits for a lock")
-            return answer.result
-
-        yield ask
 
 
 def kinds(claims):

@@ -157,7 +157,7 @@ def test_a_day_of_history_stays_small(database):
 
 
 def test_batches_in_any_order_never_lock_each_other_out(database):
-    """Claims, renewals, ends, skips and pauses of the same jobs, by many at once."""
+    """Claims, renewals, ends, skips, pauses and orders of the same jobs, by many at once."""
     namespace = f"mix {uuid.uuid4()}"
     jobs = [f"job {number}" for number in range(12)]
     slot_ms = now_ms() - 60_000
@@ -173,6 +173,12 @@ def test_batches_in_any_order_never_lock_each_other_out(database):
                 some = dice.sample(jobs, 8)
                 keys = [RunKey(job, slot_ms + turn * 10) for job in some]
                 wishes = [Wish(key, 1, "scheduled", TERMS) for key in keys]
+                if turn % 2:
+                    dice.shuffle(keys)
+                    kind = dice.choice(("trigger", "backfill"))
+                    keys = [key._replace(manual=f"{kind}-{turn % 3}") for key in keys]
+                    backend.trigger(keys, data="1")
+                    wishes = [Wish(key, 1, "manual", TERMS) for key in keys]
                 backend.claim(wishes, owner=owner, wins=dice.randint(0, 8), pace=pace())
                 dice.shuffle(keys)
                 backend.renew([Lease(key, 1) for key in keys], owner=owner, lease_ms=2000)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from anarchon._values import Limits, Owner, Recorded, Won
+from anarchon._values import Limits, Owner, Recorded, RunKey, Won
 from anarchon.backends import postgres as postgres_module
 from anarchon.backends._postgres_advice import FINDINGS
-from anarchon.backends._postgres_schema import grants
+from anarchon.backends._postgres_schema import grants, names
 from anarchon.backends.postgres import PostgresBackend, ddl
 from anarchon.errors import BackendError, BackendUnavailable, ConfigurationError, ServerTooOld
 from tests.stores.helpers import claim, finish, now_ms
@@ -91,7 +91,7 @@ def test_many_first_starts_at_once_make_one_schema(database):
 def test_what_somebody_dropped_is_made_again(database):
     backend = opened(database.url)
     backend.prepare([])
-    database.ask("DROP INDEX anarchon_open")
+    database.ask("DROP INDEX anarchon_open, anarchon_orders")
     database.ask("DROP FUNCTION anarchon_look_v1")
     backend.prepare([])
     works(backend)
@@ -218,6 +218,7 @@ def test_the_documented_rights_suffice(prepared, role):
     backend = opened(of(prepared, role), schema="jobs")
     backend.prepare(["job"])
     works(backend)
+    backend.trigger([RunKey("job", now_ms(), "trigger-1")], data="1")
     backend.pause(None, duration_ms=0)
     backend.close()
 
@@ -319,6 +320,12 @@ def test_the_page_has_the_rights_that_are_needed():
     page = (ROOT / "docs" / "postgres.md").read_text(encoding="utf-8")
     shown = " ".join(page.partition("```sql\n")[2].partition("```")[0].split())
     assert shown == " ".join(grants("jobs", "web")).replace('"', "")
+
+
+def test_the_page_says_how_many_indexes_there_are():
+    page = (ROOT / "docs" / "postgres.md").read_text(encoding="utf-8")
+    assert "tables, three indexes and the functions" in page
+    assert len(names("jobs").indexes) == 3
 
 
 def test_the_page_names_every_finding_and_no_other():

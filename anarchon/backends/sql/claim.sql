@@ -3,7 +3,8 @@
 --   closed      it is decided
 --   extend      it is the asker's already: its lease is extended
 --   held        somebody runs it
---   waiting     it was handed over, and another attempt than the next is asked for
+--   waiting     it was handed over, and another attempt than the next is asked for; or it is a
+--               backfill, and another one has to run before (see orders.sql)
 --   lapsed      it was handed over too long ago: to be closed
 --   next        it was handed over: its next attempt may start
 --   dead        its runner died, and nobody may go on: to be closed
@@ -19,10 +20,11 @@
 -- whether a transaction of the handler has completed it. Then it is done, whatever was judged.
 
 -- Judge a wish as it stands now. `others` are the open runs of the job's other slots, oldest
--- first; `has_newer`: a later slot that is due is recorded.
+-- first; `has_newer`: a later slot that is due is recorded; `must_wait`: for another backfill.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_verdict_v1(
     head jsonb, wish jsonb, run %schema%.anarchon_run, is_mine boolean, floor_ms bigint,
-    is_paused boolean, has_newer boolean, others %schema%.anarchon_run[], now_ms bigint
+    is_paused boolean, has_newer boolean, must_wait boolean, others %schema%.anarchon_run[],
+    now_ms bigint
 ) RETURNS text LANGUAGE plpgsql STABLE AS $body$
 DECLARE
     wants CONSTANT bigint := wish->>2;
@@ -34,19 +36,20 @@ DECLARE
 BEGIN
     IF run.state = 'closed' THEN
         RETURN 'closed';
-    ELSIF run.manual <> '' THEN
-        RETURN 'held';
     ELSIF is_mine THEN
         RETURN 'extend';
+    ELSIF run.manual <> '' AND run.state <> 'waiting' THEN
+        RETURN 'held';  -- nobody takes it over
     END IF;
     catch_up_ms := wish->>11;
     IF run.state = 'waiting' THEN
-        IF wants <> run.attempt + 1 THEN
+        IF wants <> run.attempt + 1 OR must_wait THEN
             RETURN 'waiting';
         ELSIF now_ms - run.end_ms > greatest(catch_up_ms, 3 * run.lease_ms) THEN
             RETURN 'lapsed';
         END IF;
-        RETURN CASE WHEN is_paused THEN 'waiting' ELSE 'next' END;
+        RETURN CASE WHEN is_paused AND (run.manual = '' OR run.manual LIKE 'backfill-%')
+            THEN 'waiting' ELSE 'next' END;
     ELSIF run.state = 'running' THEN
         IF wants <> run.attempt + 1 OR (wish->>4)::bigint <> run.beat THEN
             RETURN 'held';
@@ -218,6 +221,7 @@ DECLARE
     foreign_runs bigint[];  -- and the ones of others, whose rows are not
     run %schema%.anarchon_run;
     stale %schema%.anarchon_run[];
+    dead %schema%.anarchon_run[];
     runs %schema%.anarchon_run[];
     lines %schema%.anarchon_attempt[];
     answers json[] := '{}';
@@ -239,6 +243,10 @@ BEGIN
                 j.floor_ms, j.floor_ms IS NULL AS is_new_job, o.runs AS others,
                 coalesce(j.paused_until_ms > now_ms, false) OR s.is_paused AS is_paused,
                 m.is_mine,
+                CASE WHEN w.wish->>12 LIKE 'backfill-%' AND (r.run).state = 'waiting'
+                    THEN %schema%.anarchon_must_wait_v1(
+                        space, w.wish->>0, (w.wish->>1)::bigint, w.wish->>12, now_ms
+                    ) ELSE false END AS must_wait,
                 (r.run).job IS NULL AND EXISTS (
                     SELECT FROM %schema%.anarchon_run x
                     WHERE x.namespace = space AND x.job = w.wish->>0 AND x.manual = ''
@@ -275,8 +283,8 @@ BEGIN
         LOOP
             run := v.run;
             verdict := %schema%.anarchon_verdict_v1(
-                head, v.wish, run, v.is_mine, v.floor_ms, v.is_paused, v.has_newer, v.others,
-                now_ms
+                head, v.wish, run, v.is_mine, v.floor_ms, v.is_paused, v.has_newer, v.must_wait,
+                v.others, now_ms
             );
             stale := NULL;
             IF v.others IS NOT NULL THEN
@@ -347,6 +355,17 @@ BEGIN
             ) THEN
                 verdict := 'done';
             END IF;
+            IF verdict = 'next' AND run.manual LIKE 'backfill-%' THEN
+                dead := %schema%.anarchon_bury_backfills_v1(space, run.job, token, now_ms);
+                IF dead IS NULL THEN
+                    answers[v.n] := json_build_array('waiting', run.attempt);
+                    CONTINUE;
+                END IF;
+                FOR n IN 1 .. cardinality(dead) LOOP
+                    closed := closed || %schema%.anarchon_record_v1(dead[n]);
+                    worn := worn || run.job;
+                END LOOP;
+            END IF;
             CASE
             WHEN verdict = 'extend' THEN
                 IF v.n = ANY (extended) THEN
@@ -354,7 +373,7 @@ BEGIN
                     SET end_ms = now_ms + (v.wish->>7)::bigint, lease_ms = (v.wish->>7)::bigint,
                         beat = r.beat + 1
                     WHERE r.namespace = space AND r.job = run.job AND r.slot_ms = run.slot_ms
-                        AND r.manual = ''
+                        AND r.manual = run.manual
                     RETURNING r.* INTO run;
                 END IF;  -- else it was won a moment ago, by an earlier copy of this claim
                 answers[v.n] := %schema%.anarchon_won_v1(run, run.end_ms - now_ms);
@@ -431,8 +450,8 @@ BEGIN
                 ) AS e
                 CROSS JOIN LATERAL (
                     SELECT FROM %schema%.anarchon_run r
-                    WHERE r.namespace = space AND r.job = e.wish->>0 AND r.manual = ''
-                        AND r.slot_ms = (e.wish->>1)::bigint
+                    WHERE r.namespace = space AND r.job = e.wish->>0
+                        AND r.slot_ms = (e.wish->>1)::bigint AND r.manual = e.wish->>12
                     FOR NO KEY UPDATE
                 ) AS r;
             END IF;
@@ -443,9 +462,10 @@ BEGIN
                     SELECT e.n FROM unnest(foreign_runs) AS e (n)
                     CROSS JOIN LATERAL (
                         SELECT FROM %schema%.anarchon_run r
-                        WHERE r.namespace = space AND r.manual = ''
+                        WHERE r.namespace = space
                             AND r.job = items->(e.n::integer - 1)->>0
                             AND r.slot_ms = (items->(e.n::integer - 1)->>1)::bigint
+                            AND r.manual = items->(e.n::integer - 1)->>12
                         FOR UPDATE SKIP LOCKED
                     ) AS r
                     WHERE e.n = ANY (todo)
@@ -462,6 +482,9 @@ BEGIN
     END LOOP;
     IF worn <> '{}' OR worn_skips <> '{}' THEN
         PERFORM %schema%.anarchon_trim_all_v1(space, worn, worn_skips, now_ms);
+    END IF;
+    IF %schema%.anarchon_any_order_v1(space) THEN
+        opened := %schema%.anarchon_beside_v1(space, items, opened, now_ms);
     END IF;
     RETURN json_build_array(
         now_ms, array_to_json(answers),

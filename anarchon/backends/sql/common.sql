@@ -338,7 +338,8 @@ $body$;
 -- Remove what history need not keep of a job: whole closed runs, oldest first, and at most a
 -- hundred at once. Skips and all else are counted apart. The floor rises with every slot that
 -- is removed, so that it can't be claimed again. Manual runs leave no mark there; one whose
--- runner is long gone may leave as well. A row that a user's transaction holds stays for now.
+-- runner is long gone may leave as well, and one that waits never does. A row that a user's
+-- transaction holds stays for now.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_trim_v1(
     space text, name text, of_skips boolean, now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $body$
@@ -354,7 +355,7 @@ DECLARE
 BEGIN
     SELECT CASE WHEN of_skips THEN j.skips ELSE j.records END INTO left_over
     FROM %schema%.anarchon_job j WHERE j.namespace = space AND j.job = name;
-    IF left_over <= 10 THEN
+    IF left_over < 10 THEN
         RETURN;
     END IF;
     FOR r IN
@@ -362,7 +363,7 @@ BEGIN
         FROM %schema%.anarchon_run x
         WHERE x.namespace = space AND x.job = name AND x.slot_ms <= now_ms
             AND (x.state = 'closed' OR (
-                x.manual <> '' AND NOT (x.state = 'running' AND x.end_ms > now_ms)
+                x.manual <> '' AND x.state = 'running'
                 AND now_ms - x.end_ms > greatest(3600000, 3 * x.lease_ms)
             ))
             AND (x.status IS NOT DISTINCT FROM 'skipped') = of_skips

@@ -45,23 +45,27 @@ BEGIN
 END
 $body$;
 
--- What is wrong among the open runs of these jobs; or, with `everything`, all of them.
+-- What is wrong among the open runs of these jobs; or, with `everything`, all of them. What is
+-- ordered and waits comes behind the other runs of its job.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_see_v1(
     everything boolean, space text, head jsonb, items jsonb
 ) RETURNS json LANGUAGE plpgsql STABLE AS $body$
 DECLARE
     now_ms CONSTANT bigint := %schema%.anarchon_now_v1();
+    any_order CONSTANT boolean := %schema%.anarchon_any_order_v1(space);
 BEGIN
     RETURN (
         SELECT json_build_array(
             now_ms, '[]'::json,
-            coalesce(json_agg(%schema%.anarchon_named_v1(x.run, now_ms) ORDER BY x.n, x.slot_ms)
-                FILTER (WHERE everything OR x.is_wrong), '[]'),
+            coalesce(json_agg(
+                %schema%.anarchon_named_v1(x.run, now_ms)
+                ORDER BY x.n, x.is_order, x.slot_ms, x.manual
+            ) FILTER (WHERE everything OR x.is_wrong), '[]'),
             '[]'::json,
             count(*) FILTER (WHERE NOT x.is_mine),
             min(x.left_ms) FILTER (WHERE NOT x.is_mine AND x.left_ms > 0)
         ) FROM (
-            SELECT t.n, r.run, r.slot_ms, r.left_ms,
+            SELECT t.n, r.run, false AS is_order, r.slot_ms, '' AS manual, r.left_ms,
                 r.state = 'running' AND r.owner = head->>0 AS is_mine,
                 r.state = 'waiting' OR r.left_ms <= 0 OR r.left_ms > r.lease_ms
                     OR r.lease_ms - r.left_ms >= 1.5 * r.heartbeat_ms AS is_wrong
@@ -73,6 +77,13 @@ BEGIN
                 WHERE o.namespace = space AND o.job = t.item->>0 AND o.state <> 'closed'
                     AND o.manual = '' OFFSET 0
             ) AS r
+            UNION ALL
+            SELECT t.n, o, true, o.slot_ms, o.manual, 0, false, true
+            FROM jsonb_array_elements(items) WITH ORDINALITY AS t (item, n)
+            CROSS JOIN LATERAL %schema%.anarchon_takeable_v1(
+                space, t.item->>0, 0, '', now_ms
+            ) AS o
+            WHERE any_order
         ) AS x
     );
 END
@@ -107,6 +118,7 @@ DECLARE
     floor_ms bigint;
     answers json[] := '{}';
     worn text[] := '{}';
+    any_order boolean;
     opened json;
 BEGIN
     PERFORM %schema%.anarchon_lock_v1(
@@ -145,10 +157,9 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM %schema%.anarchon_trim_all_v1(space, worn, '{}', now_ms);
-    SELECT %schema%.anarchon_flat_v1(array_agg(
-        %schema%.anarchon_others_v1(o.runs, '{}', now_ms) ORDER BY o.n
-    )) INTO opened FROM (
-        SELECT e.n, (
+    any_order := %schema%.anarchon_any_order_v1(space);
+    SELECT %schema%.anarchon_flat_v1(array_agg(l.list ORDER BY o.n, l.nth)) INTO opened FROM (
+        SELECT e.n, e.job, (
             SELECT array_agg(r ORDER BY r.slot_ms) FROM %schema%.anarchon_run r
             WHERE r.namespace = space AND r.job = e.job AND r.state <> 'closed'
                 AND r.manual = '' AND NOT EXISTS (
@@ -160,8 +171,14 @@ BEGIN
             SELECT a.item->>0 AS job, min(a.n) AS n
             FROM jsonb_array_elements(items) WITH ORDINALITY AS a (item, n) GROUP BY 1
         ) AS e
-    ) AS o WHERE o.runs IS NOT NULL;
-    RETURN json_build_array(now_ms, array_to_json(answers), coalesce(opened, '[]'));
+    ) AS o
+    CROSS JOIN LATERAL (VALUES
+        (1, %schema%.anarchon_others_v1(o.runs, '{}', now_ms)),
+        (2, CASE WHEN any_order
+            THEN %schema%.anarchon_ordered_v1(space, o.job, 0, '', now_ms) END)
+    ) AS l (nth, list)
+    WHERE l.list IS NOT NULL;
+    RETURN json_build_array(now_ms, array_to_json(answers), opened);
 END
 $body$;
 

@@ -29,7 +29,8 @@ CREATE TABLE IF NOT EXISTS %schema%.anarchon_job (
     autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000
 );
 
--- `end_ms` is the lease's end, of a waiting run the moment of its release.
+-- `end_ms` is the lease's end, of a waiting run the moment of its release, or of its order. A run
+-- that was ordered and that nobody has had yet waits after attempt 0.
 --
 -- The attempt belongs to the primary key so that a takeover changes a key, and a renewal
 -- doesn't: FOR KEY SHARE of a user's transaction holds the one off and lets the other through.
@@ -69,6 +70,11 @@ CREATE TABLE IF NOT EXISTS %schema%.anarchon_run (
 CREATE UNIQUE INDEX IF NOT EXISTS anarchon_open
 ON %schema%.anarchon_run (namespace, job, place_ms)
 WHERE state <> 'closed' AND manual = '';
+
+-- The manual runs that are open; what the fleet is asked for is among them. See orders.sql.
+CREATE INDEX IF NOT EXISTS anarchon_orders
+ON %schema%.anarchon_run (namespace, job, slot_ms, manual)
+WHERE state <> 'closed' AND manual <> '';
 
 CREATE TABLE IF NOT EXISTS %schema%.anarchon_attempt (
     namespace text COLLATE "C" NOT NULL,
