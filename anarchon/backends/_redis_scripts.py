@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
+from .._values import BACKFILLED, TRIGGERED
 from . import _operations as operations
 from . import _rules as rules
 from . import _rules_end as ends
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 
     from ._redis_talk import Word
 
-PARTS = ("meta", "jobs", "runs", "lines", "checkpoints", "open", "kept", "skips", "order")
+PARTS = (
+    *("meta", "jobs", "runs", "lines", "checkpoints"),
+    *("open", "kept", "skips", "order", "orders"),
+)
 _WITHOUT_LINES = ("look", "pause", "prepare", "renew", "save")  # they need none of lines.lua
 
-# The numbers of the rules, which the scripts share with the stores in Python.
-_NUMBERS = {
+# The numbers and texts of the rules, which the scripts share with the stores in Python.
+_SHARED = {
     "FORMAT": FORMAT_VERSION,
     "KEPT_RECORDS": ends.KEPT_RECORDS,
     "KEPT_SKIPS": ends.KEPT_SKIPS,
@@ -37,6 +41,8 @@ _NUMBERS = {
     "FOREVER": rules.FOREVER,
     "FIRST_MS": FIRST_MS,
     "LAST_MS": LAST_MS,
+    "TRIGGERED": json.dumps(TRIGGERED),
+    "BACKFILLED": json.dumps(BACKFILLED),
 }
 
 
@@ -78,7 +84,7 @@ def scripts() -> Mapping[str, Script]:
         if entry.name.endswith(".lua")
     }
     common, lines = bodies.pop("common"), bodies.pop("lines")
-    common = "".join([*(f"local {word} = {number}\n" for word, number in _NUMBERS.items()), common])
+    common = "".join([*(f"local {word} = {value}\n" for word, value in _SHARED.items()), common])
     return {
         name: _script(name, common + ("" if name in _WITHOUT_LINES else lines) + body)
         for name, body in bodies.items()
@@ -118,7 +124,7 @@ def given_back(call: Call, reply: Reply, why: str) -> Call:
     won = [(wish, answer[1]) for wish, answer in pairs if answer[0] == "won"]
     results = tuple(
         # job, slot, manual, attempt, status, reason; then no times, and the reason why.
-        (wish[0], wish[1], "", attempt, "interrupted", wish[3], 0, 0, None, why, None, 0, 0)
+        (*wish[:2], wish[12], attempt, "interrupted", wish[3], 0, 0, None, why, None, 0, 0)
         for wish, attempt in won
     )
     return Call("release", (owner, instance), results)

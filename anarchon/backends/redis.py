@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from ._wire import Reply, Words
 
 PAGE = 200  # how many lines of history are read at once
+_IN_VAIN = {
+    "claim": "a claim, so it was given back",
+    "finish": "a result, so it is sent again",
+    "trigger": "what the fleet was asked for, which a failover may forget",
+}
 
 
 class RedisBackend(RemoteBackend[RedisLink]):
@@ -115,7 +120,7 @@ class RedisBackend(RemoteBackend[RedisLink]):
     def _asked(self, link: RedisLink, call: Call, deadline: float) -> Reply:
         if call.operation == "history":
             return self._pages(link, call, deadline)
-        if self._replicas and call.operation in ("claim", "finish"):
+        if self._replicas and call.operation in ("claim", "finish", "trigger"):
             return self._replicated(link, call, deadline)
         return self._answer(link, call, deadline)
 
@@ -135,7 +140,7 @@ class RedisBackend(RemoteBackend[RedisLink]):
         words, confirmed = link.run(*script_for(call), deadline, wait)
         reply = reply_of(words)
         kinds = {answer[0] for answer in reply.answers}
-        if not kinds & {"won", "recorded"}:
+        if not kinds & {"won", "recorded", "yes"}:
             return reply
         if isinstance(confirmed, ReplyError):
             said = "WAIT was refused"
@@ -148,7 +153,7 @@ class RedisBackend(RemoteBackend[RedisLink]):
             self._answer(link, given_back(call, reply, said), deadline)
         if isinstance(confirmed, ReplyError):
             raise confirmed
-        end = "a claim, so it was given back" if "won" in kinds else "a result, so it is sent again"
+        end = _IN_VAIN[call.operation]
         raise BackendUnavailable(f"Redis at {self._name}: {said} {end}: look at its replicas.")
 
     def _pages(self, link: RedisLink, call: Call, deadline: float) -> Reply:

@@ -17,8 +17,8 @@ from anarchon._values import (
 )
 from anarchon.backends._rules import FENCE_LIMIT
 from tests.model.askers import OWNERS
-from tests.model.edges import Edges
 from tests.model.moods import any_mood
+from tests.model.orders import PATIENT_MS, Orders
 from tests.model.steps import TIMES, Step
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ SHOWN = 25  # runs that are looked into at the end
 LENGTH = 120  # steps of a history, without those that show what was kept
 
 
-class Author(Edges):
+class Author(Orders):
     """Says what happens next, from what was answered so far."""
 
     def __init__(
@@ -106,12 +106,14 @@ class Author(Edges):
             key, wants = self._key(job), self.dice.choice((1, 1, 1, 1, 2))
             return Wish(key, wants, "scheduled", self._terms(), fence_seen=self._fence_seen())
         key = self.dice.choice(known)
-        seen = self._seen[key]
+        seen, terms = self._seen[key], self._terms()
+        if not seen.attempt:
+            terms = terms._replace(catch_up_ms=PATIENT_MS)
         return Wish(
             key,
             seen.attempt + self.dice.choice((0, 1, 1, 1, 1, 2)),
             self.dice.choice(("scheduled", "takeover", "catch-up")),
-            self._terms(),
+            terms,
             seen.beat + self.dice.choice((0, 0, 0, 0, 0, 0, 1, -1)),
             self._first_seen(seen),
             self._fence_seen(),
@@ -235,7 +237,8 @@ class Author(Edges):
 
     def cancel(self) -> Iterator[Step]:
         """Cancel a run; its owner may be told so by its next renewal, and give it up."""
-        key = self.dice.choice([*self._seen, self._key(self.mood.jobs[0])])
+        begun = [key for key, seen in self._seen.items() if seen.attempt]
+        key = self.dice.choice([*begun, self._key(self.mood.jobs[0])])
         yield Step("cancel", (key,))
         held = [(owner, lease) for owner, lease in self._leases if lease.key == key]
         for owner, lease in held[-1:]:
@@ -332,7 +335,10 @@ class Author(Edges):
 
     def _continued(self, key: RunKey) -> Iterator[Step]:
         """Take a run over, which shows its checkpoint, and die again, which shows its deaths."""
-        yield self._claim([Wish(key, 1, "scheduled", self._terms())], OWNERS[0], 0)
+        terms = self._terms()
+        if key.is_ordered:
+            terms = terms._replace(catch_up_ms=PATIENT_MS)
+        yield self._claim([Wish(key, 1, "scheduled", terms)], OWNERS[0], 0)
         seen = self._seen.get(key)
         if seen is None:
             return

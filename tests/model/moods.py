@@ -21,6 +21,9 @@ WEIGHTS = {
     "wait": 4,
     "skip": 1,
     "manual": 1,
+    "order": 2,
+    "queue": 1,
+    "unwanted": 1,
     "save": 1,
     "cancel": 1,
     "pause": 1,
@@ -35,7 +38,7 @@ WEIGHTS = {
     "lateness": 1,
     "forgotten": 1,
 }
-RARE = ("boot", "flood", "forgotten", "step_clock", "pause", "cancel")
+RARE = ("boot", "flood", "forgotten", "unwanted", "step_clock", "pause", "cancel")
 
 
 class Mood(NamedTuple):

@@ -46,6 +46,10 @@ class Referee:
             return f"won a run that is decided: {won}"
         token = step.options["owner"].token
         known = self._owners.get((won.key, won.attempt))
+        if known and won.key.is_ordered and won.fence > known[1]:
+            # It was trimmed since then, and ordered again.
+            self._owners = {one: by for one, by in self._owners.items() if one[0] != won.key}
+            known = None
         if known:
             is_again = known == (token, won.fence)
             return "" if is_again else f"{won} of {token!r}, but it was won before: {known}"

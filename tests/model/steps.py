@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 # Operations whose first argument is a list; of these, some items can be left out.
 BATCHES = frozenset((
-    "claim", "skip", "finish", "release", "record_manual", "renew", "look", "unfinished",
+    "claim", "skip", "finish", "release", "record_manual", "renew", "look", "unfinished", "trigger",
 ))  # fmt: skip
 LONG = 1000  # characters; all longer texts of a history are one letter, many times
 TIMES = frozenset(("advance", "step", "boot"))

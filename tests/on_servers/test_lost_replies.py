@@ -44,11 +44,20 @@ class Asker:
         backend.prepare(["job"])
         self.key = RunKey("job", self.now_ms - 1000)
         self.manual = RunKey("job", self.now_ms, "call")
+        self.order = RunKey("job", self.now_ms, "trigger-1")
         self.lease = Lease(self.key, 1)
 
     def claim(self):
         pace = Pace(time.monotonic(), self.now_ms)
         wish = Wish(self.key, 1, "scheduled", TERMS)
+        return self.backend.claim([wish], owner=ME, wins=1, pace=pace).answers[0]
+
+    def trigger(self):
+        return self.backend.trigger([self.order], data='{"page": 7}')
+
+    def take(self):
+        pace = Pace(time.monotonic(), self.now_ms)
+        wish = Wish(self.order, 1, "manual", TERMS._replace(budget=0, catch_up_ms=3_600_000))
         return self.backend.claim([wish], owner=ME, wins=1, pace=pace).answers[0]
 
     def renew(self):
@@ -143,6 +152,25 @@ def test_a_manual_record(asker, proxy):
     answer = ask_twice(asker, proxy, "record_manual")
     assert answer == Recorded(Lease(asker.manual, 1), "running", None)
     assert asker.history() == [("call", 1, "running", None)]
+
+
+def test_an_order(asker, proxy):
+    assert ask_twice(asker, proxy, "trigger") is None
+    (run,) = asker.backend.look(["job"], owner=ME).wrong
+    assert (run.key, run.state, run.attempt) == (asker.order, "waiting", 0)
+    assert asker.take().checkpoint == '{"page": 7}'
+
+
+def test_a_claim_of_an_order(asker, proxy):
+    """Also when the order itself comes once more, long after it was taken."""
+    asker.trigger()
+    answer = ask_twice(asker, proxy, "take")
+    assert isinstance(answer, Won)
+    assert (answer.attempt, answer.checkpoint) == (1, '{"page": 7}')
+    asker.trigger()
+    assert asker.take().fence == answer.fence
+    assert asker.backend.look(["job"], owner=ME).wrong == ()
+    assert asker.history() == [("trigger-1", 1, "running", None)]
 
 
 def test_an_early_copy_that_comes_late_wins_nothing_else(asker):

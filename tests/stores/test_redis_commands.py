@@ -82,6 +82,7 @@ OPERATIONS = {
     "manual": lambda it: it.record_manual([RESULT._replace(key=TOKEN)], owner=A, lease_ms=9000),
     "skip": lambda it: it.skip([SkipWish(SLOT, 0, "late")], owner=A, pace=Pace(0.0)),
     "history": lambda it: it.history("job", limit=10),
+    "trigger": lambda it: it.trigger([TOKEN._replace(manual="trigger-1")], data="1"),
     "pause": lambda it: it.pause("job", duration_ms=None),
     "resume": lambda it: it.resume("job"),
 }
@@ -163,6 +164,7 @@ def test_a_key_never_expires(server, backend):
         finish(backend, "job", SLOT.slot_ms + number)
     backend.pause(None, duration_ms=10)
     backend.pause("job", duration_ms=10)
+    OPERATIONS["trigger"](backend)
     keys = server.ask("KEYS", "*")
     assert {key.decode() for key in keys} <= set(scripts.keys_of("anarchon"))
     assert [server.ask("TTL", key) for key in keys] == [-1] * len(keys)

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from anarchon._values import Closed, Held, Limits, Lost, Owner, Won
+from anarchon._values import Closed, Held, Limits, Lost, Owner, RunKey, Won
 from anarchon.backends._redis_scripts import PARTS, keys_of
 from anarchon.backends.redis import RedisBackend
 from anarchon.errors import BackendError
@@ -168,7 +168,7 @@ def test_a_job_or_a_pause_that_can_not_be_read_is_none(store, raw):
 ODD_IDS = ("", "x", "\0", "\0\0", "job\0x\0", "job\0" + "9" * 15, "job\0-00000000000001\0", "\xff")
 
 
-@pytest.mark.parametrize("part", ["open", "kept", "skips", "order"])
+@pytest.mark.parametrize("part", ["open", "kept", "skips", "order", "orders"])
 def test_odd_ids_are_passed_by(store, part):
     slot_ms = now_ms() - 1000
     for odd in (*ODD_IDS, f"job\0{slot_ms + 62135596800000 + 900:015}\0"):
@@ -217,4 +217,5 @@ def use_every_key(store, slot_ms):
     finish(store.backend, "job", slot_ms)
     store.backend.pause("job", duration_ms=None)
     claim(store.backend, "job", slot_ms + 1)
+    store.backend.trigger([RunKey("job", slot_ms, "trigger-1")], data="1")
     store.backend.history(None, limit=1)

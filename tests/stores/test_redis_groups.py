@@ -144,6 +144,7 @@ def fill(backend, slot_ms):
     backend.resume("job")
     assert isinstance(claim(backend, "job", slot_ms), Won)
     assert backend.save(Lease(RunKey("job", slot_ms), 1), owner=A, value="{}")
+    backend.trigger([RunKey("job", slot_ms, "trigger-1")], data=None)
 
 
 def test_a_right_to_ask_that_is_missing_is_named(own_server):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from anarchon._values import Limits, Won
+from anarchon._values import Limits, Owner, RunKey, Won
 from anarchon.backends import _redis_findings as findings
 from anarchon.backends._redis_doors import _without
 from anarchon.backends._redis_errors import explained
@@ -75,6 +75,8 @@ def everything(backend):
     assert isinstance(claim(backend, "job", slot_ms), Won)
     finish(backend, "job", slot_ms)
     backend.pause("job", duration_ms=1)
+    backend.trigger([RunKey("job", slot_ms, "trigger-1")], data=None)
+    assert backend.look(["job"], owner=Owner("a", "a")).others
     assert backend.history("job", limit=5)
 
 

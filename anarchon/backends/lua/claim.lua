@@ -44,7 +44,7 @@ end
 -- Give the attempt that the wish names to the asker.
 local function start(wish, run, deaths)
   local fields = {
-    job = wish.job, slot = wish.slot, manual = '', state = 'running', attempt = wish.wants,
+    job = wish.job, slot = wish.slot, manual = wish.manual, state = 'running', attempt = wish.wants,
     owner = owner, ends = now + wish.lease, lease = wish.lease, heartbeat = wish.heartbeat,
     beat = 0, fence = next_fence(job_of(wish.job), wish.fence_seen), deaths = deaths,
     budget = wish.budget, catch_up = wish.catch_up, cancel = 0, by = '', since = now,
@@ -91,18 +91,49 @@ local function claim_waiting(run, wish)
     close(run, owner, {status = 'lost', detail = 'too old'})
     return closed_words(run, owner)
   end
-  if is_paused(job_of(run.job)) or wins <= 0 then return {'waiting', run.attempt} end
+  local stops = run.manual == '' or is_backfill(run.manual) -- what was triggered goes on
+  if wins <= 0 or (stops and is_paused(job_of(run.job))) then return {'waiting', run.attempt} end
   return start(wish, run, run.deaths)
+end
+
+local closed = {}
+
+-- A backfilled slot comes after all older ones, and when none is running; those whose runner
+-- died are closed by whoever has the next one.
+local function claim_backfill(run, wish)
+  if any_order('b', run.job, run.id, function() return true end) then
+    return {'waiting', run.attempt}
+  end
+  local dead = {}
+  local function is_alive(other)
+    dead[#dead + 1] = other
+    return alive(other)
+  end
+  if any_order('r', run.job, nil, is_alive) then return {'waiting', run.attempt} end
+  local answer = claim_waiting(run, wish)
+  if answer[1] ~= 'won' then return answer end
+  for _, other in ipairs(dead) do
+    close(other, owner, {status = 'lost', detail = 'runner died', finished = now})
+    closed[#closed + 1] = public(other)
+  end
+  return answer
+end
+
+-- A run that the fleet was asked for is given once; one that runs is nobody's to take over.
+local function claim_manual(run, wish)
+  if run.state ~= 'waiting' then return open_words(run, 'held') end
+  if is_backfill(run.manual) then return claim_backfill(run, wish) end
+  return claim_waiting(run, wish)
 end
 
 local function claim_known(run, wish)
   if run.state == 'closed' then return closed_words(run, owner) end
-  if run.manual ~= '' then return open_words(run, 'held') end
   if holds(run, wish.wants, owner) then
     renew(run, wish.lease)
     local checkpoint = call('HGET', CHECKPOINTS, run.id)
     return {'won', run.attempt, run.lease, run.fence, checkpoint}
   end
+  if run.manual ~= '' then return claim_manual(run, wish) end
   if run.state == 'waiting' then return claim_waiting(run, wish) end
   return claim_running(run, wish)
 end
@@ -132,8 +163,6 @@ local function behind(wish, others)
   end
   if dead then return open_words(dead, 'suspect', dead.slot) end
 end
-
-local closed = {}
 
 -- Judge a wish for a run that has no record.
 local function claim_new(wish, this)
@@ -171,11 +200,13 @@ end
 local answers, open = {}, {}
 for place, wish in ipairs(wishes) do
   local run = find(wish.job, wish.slot, wish.manual)
-  local this = {[id_of(wish.job, wish.slot, wish.manual)] = true}
+  local id = id_of(wish.job, wish.slot, wish.manual)
+  local this = {[id] = true}
   answers[place] = run and claim_known(run, wish) or claim_new(wish, this)
   for _, other in ipairs(open_runs(wish.job, this, NAMED_OPEN)) do
     open[#open + 1] = told(other)
   end
+  for _, other in ipairs(takeable(wish.job, id)) do open[#open + 1] = told(other) end
 end
 trim()
 return reply(answers, open, closed)

@@ -13,17 +13,20 @@
 --   7 kept         the ids of all others, manual runs among them, without the
 --   8 skips        ids of skipped slots
 --   9 order        every run as slot, NUL, job, NUL, manual: the order of history
+--  10 orders       a letter and the id of runs that the fleet is asked for: t, triggered and
+--                  waiting; b, backfilled and waiting; r, backfilled and running
 --
 -- ARGV[1] is the head of the call, each that follows an item; both are JSON arrays, and each
--- script says what is in them. A run id is job, NUL, slot, NUL, manual. 6 to 9 are sorted
--- sets without scores, so they are in the order of the bytes.
+-- script says what is in them. A run id is job, NUL, slot, NUL, manual. 6 to 10 are sorted
+-- sets without scores, so they are in the order of the bytes. A run that the fleet is asked
+-- for is in 10 alone until somebody has it: its attempt is 0, and it has no line of history.
 --
 -- The answer: {store time, answers, open runs, lines closed in passing, others, next end}.
 -- Times are whole milliseconds. A number is never written by `tostring`, nor by cjson, which
 -- both keep 14 digits; false stands for what is missing, since nil would end an answer.
 
 local META, JOBS, RUNS, LINES, CHECKPOINTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local OPEN, KEPT, SKIPS, ORDER = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local OPEN, KEPT, SKIPS, ORDER, ORDERS = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local call = redis.call
 
 if redis.replicate_commands then
@@ -130,7 +133,15 @@ local FORM =
 local MOST = 2 * FOREVER -- the sum of a time and the longest lease
 local MOST_LINES = 100000 -- more than this was written by somebody else, and would be counted
 
-local function run_of(raw)
+local function is_backfill(manual)
+  return manual:sub(1, #BACKFILLED) == BACKFILLED
+end
+
+local function is_ordered(manual)
+  return manual:sub(1, #TRIGGERED) == TRIGGERED or is_backfill(manual)
+end
+
+local function run_of(raw, manual)
   local values, run = stored(raw), {}
   for place = 1, #RUN do run[RUN[place]] = values[place] end
   for place = 1, #NUMBERS do
@@ -141,6 +152,9 @@ local function run_of(raw)
   local known = STATES[run.state] and (run.status == nil or STATUSES[run.status])
   local texts = text(run.owner) and text(run.by) and (run.detail == nil or text(run.detail))
   local counted = run.first > 0 and whole(run.attempt - run.first, 0, MOST_LINES - 1)
+  if run.attempt == 0 then -- nobody had it
+    counted = run.first == 1 and run.state ~= 'running' and is_ordered(manual)
+  end
   local timed = run.lease >= 0 and run.heartbeat >= 0
   return known and texts and counted and timed and run or nil
 end
@@ -162,10 +176,20 @@ local function unreadable()
   }
 end
 
+-- Where history finds a run; nowhere before it has a line.
 local function class_of(run)
+  if run.attempt == 0 and run.state == 'waiting' then return nil end
   if run.status == 'skipped' then return SKIPS end
   if run.state ~= 'closed' and run.manual == '' then return OPEN end
   return KEPT
+end
+
+-- With which letter a run stands among those that the fleet is still asked for, if it does:
+-- it waits, or holds others up.
+local function letter_of(run)
+  if run.state == 'closed' or not is_ordered(run.manual) then return nil end
+  if not is_backfill(run.manual) then return run.state == 'waiting' and 't' or nil end
+  return run.state == 'waiting' and 'b' or 'r'
 end
 
 local runs = {} -- by id, false for one without a record; so each is read once
@@ -175,10 +199,10 @@ local function find(job, slot, manual)
   local run = runs[id]
   if run == nil then
     local raw = call('HGET', RUNS, id)
-    run = raw and (run_of(raw) or unreadable())
+    run = raw and (run_of(raw, manual) or unreadable())
     if run then
       run.id, run.job, run.slot, run.manual = id, job, slot, manual
-      run.class = class_of(run)
+      run.class, run.letter = class_of(run), letter_of(run)
     end
     runs[id] = run
   end
@@ -193,8 +217,13 @@ end
 
 -- Write a run, and where it stands.
 local function put(run)
-  local class = class_of(run)
+  local class, letter = class_of(run), letter_of(run)
   call('HSET', RUNS, run.id, raw_of(run))
+  if run.letter ~= letter then
+    if run.letter then call('ZREM', ORDERS, run.letter .. run.id) end
+    if letter then call('ZADD', ORDERS, 0, letter .. run.id) end
+    run.letter = letter
+  end
   if run.class == class then return end
   if run.class then
     call('ZREM', run.class, run.id)
@@ -258,14 +287,18 @@ local function job_of(name)
   return job
 end
 
-local function put_job(job)
-  local form = '[%.0f,%.0f,%.0f,%.0f,%.0f]'
-  local raw = form:format(job.fence, job.floor, job.paused, job.records, job.skips)
-  call('HSET', JOBS, job.name, raw)
+local function put_format()
   if not format then
     format = FORMAT -- everything else is gone as well: somebody flushed the server
     call('HSET', META, 'format', digits(FORMAT))
   end
+end
+
+local function put_job(job)
+  local form = '[%.0f,%.0f,%.0f,%.0f,%.0f]'
+  local raw = form:format(job.fence, job.floor, job.paused, job.records, job.skips)
+  call('HSET', JOBS, job.name, raw)
+  put_format()
 end
 
 -- The words of the rules -----------------------------------------------------------------------
@@ -298,6 +331,44 @@ end
 
 local function died(deaths)
   return 'runner died ' .. digits(deaths) .. (deaths == 1 and ' time' or ' times')
+end
+
+-- What the fleet is asked for ------------------------------------------------------------------
+
+-- Pass the runs of a job that stand there with a letter to a function, oldest first, up to an
+-- id or all of them, until it returns true; whether it did.
+local function any_order(letter, job, before, is_it)
+  local least, most = range_of(job)
+  least, most = least:sub(2), before or most:sub(2)
+  return any_of(ORDERS, '[' .. letter .. least, '(' .. letter .. most, function(member)
+    local run = find_by_id(member:sub(2))
+    return run and run.letter == letter and is_it(run)
+  end)
+end
+
+local is_asked -- whether the fleet is asked for anything; mostly not, and then no job costs more
+
+-- The ordered runs of a job that may be claimed, oldest first, without the one asked about: all
+-- that were triggered, as many as are named, and of those backfilled one, if none is running.
+local function takeable(job, asked)
+  if is_asked == nil then
+    is_asked = #call('ZRANGEBYLEX', ORDERS, '-', '+', 'LIMIT', 0, 1) > 0
+  end
+  local found = {}
+  if not is_asked then return found end
+  any_order('t', job, nil, function(run)
+    if run.id ~= asked then found[#found + 1] = run end
+    return #found == NAMED_OPEN
+  end)
+  if any_order('r', job, nil, alive) then return found end
+  any_order('b', job, nil, function(run)
+    local place = 1 -- a backfilled slot comes before what was triggered in that millisecond
+    while found[place] and found[place].slot < run.slot do place = place + 1 end
+    if run.id ~= asked then table.insert(found, place, run) end
+    return true
+  end)
+  found[NAMED_OPEN + 1] = nil
+  return found
 end
 
 -- Answers --------------------------------------------------------------------------------------

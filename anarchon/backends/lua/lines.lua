@@ -95,14 +95,20 @@ local function open_line(run, line)
   if run.state == 'closed' then wear(run) end
 end
 
--- Add a run; `fields` is what differs from one that nobody ever ran.
-local function insert(fields, line)
+-- A run without a record; `fields` is what differs from one that nobody ever ran.
+local function new_run(fields)
   local run = unreadable()
   run.broken, run.status, run.detail, run.since = nil, nil, nil, now
   for name, value in pairs(fields) do run[name] = value end
-  run.first = run.attempt
   run.id = id_of(run.job, run.slot, run.manual)
   runs[run.id] = run
+  return run
+end
+
+-- Add a run whose first line of history begins.
+local function insert(fields, line)
+  local run = new_run(fields)
+  run.first = run.attempt
   open_line(run, line)
   return run
 end
@@ -182,7 +188,8 @@ local EXAMINED = 1000 -- at most, so that every call stays short
 local function may_trim(run)
   if run.slot > now then return false end
   if run.state == 'closed' then return true end
-  return run.manual ~= '' and not alive(run) and too_old(run, MANUAL_TOO_OLD)
+  if run.manual == '' or run.state == 'waiting' or alive(run) then return false end
+  return too_old(run, MANUAL_TOO_OLD)
 end
 
 -- The runs of a part of history to remove, and how many lines are left without them.
@@ -207,8 +214,12 @@ end
 local function remove(run)
   call('HDEL', RUNS, run.id)
   call('HDEL', CHECKPOINTS, run.id)
-  call('ZREM', run.class, run.id)
-  call('ZREM', ORDER, place_of(run.job, run.slot, run.manual))
+  if run.letter then call('ZREM', ORDERS, run.letter .. run.id) end
+  if run.class then
+    call('ZREM', run.class, run.id)
+    call('ZREM', ORDER, place_of(run.job, run.slot, run.manual))
+  end
+  runs[run.id] = false
   for attempt = run.first, run.first + lines_of(run) - 1 do
     call('HDEL', LINES, line_field(run.id, attempt))
   end

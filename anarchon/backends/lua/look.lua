@@ -15,12 +15,17 @@ end
 
 local open, others, next_end = {}, 0, nil
 for place = 2, #ARGV do
-  for _, run in ipairs(open_runs(given(place)[1], {})) do
+  local name = given(place)[1]
+  for _, run in ipairs(open_runs(name, {})) do
     if everything or is_wrong(run) then open[#open + 1] = told(run) end
     if not is_mine(run, owner) then
       others = others + 1
       if alive(run) then next_end = math.min(next_end or FOREVER, left(run)) end
     end
+  end
+  for _, run in ipairs(takeable(name)) do
+    open[#open + 1] = told(run) -- it waits, and nobody has it
+    others = others + 1
   end
 end
 return reply({}, open, {}, others, next_end)

@@ -35,5 +35,6 @@ for _, name in ipairs(names) do
   for _, run in ipairs(open_runs(name, asked[name], NAMED_OPEN)) do
     open[#open + 1] = told(run)
   end
+  for _, run in ipairs(takeable(name)) do open[#open + 1] = told(run) end
 end
 return reply(answers, open)
