@@ -197,10 +197,12 @@ def test_no_backfill_follows_one_that_a_transaction_holds(bench, locked):
 
 
 def test_nor_does_anybody_have_one_that_waits_and_is_held(bench, locked):
-    (key,) = ordered(bench, -20)
+    """Though the slot's own run is free."""
+    bench.claim(-4)
+    (key,) = ordered(bench, -4)
     take(bench, key)
     assert isinstance(bench.release(0, key=key), Released)
-    with locked(bench, -20, manual=key.manual, how="KEY SHARE"):
+    with locked(bench, -4, manual=key.manual, how="KEY SHARE"):
         assert isinstance(take(bench, key, by="b", wants=2), Waiting)
     assert isinstance(take(bench, key, by="b", wants=2), Won)
 
@@ -260,14 +262,42 @@ def test_backfills_of_another_job_or_namespace_are_left_alone(database, bench, e
     """Whether they are alive, dead or wait."""
     for other, job in ((bench, "other"), (elsewhere, ANY_JOB)):
         take(other, ordered(other, -40, -35, job=job)[0], by="dead")
-    bench.pass_leases(1.01)
-    (key,) = ordered(bench, -30)
-    with untouched(database, elsewhere.backend.namespace):
-        claims = bench.claims(wish_for(bench, key))
-    assert isinstance(claims.answers[0], Won)
-    assert claims.closed == ()
-    assert waiting(bench, "other") == [key_of(bench, -35, job="other")]
-    assert waiting(elsewhere) == [key_of(bench, -35)]
+    first, second = ordered(bench, -30, -25)
+    for key, closed in ((first, []), (second, [first])):
+        with untouched(database, elsewhere.backend.namespace):
+            claims = bench.claims(wish_for(bench, key))
+        assert isinstance(claims.answers[0], Won)
+        assert [run.run_id for run in claims.closed] == [key.manual for key in closed]
+        bench.pass_leases(1.01)
+    for other, job in ((bench, "other"), (elsewhere, ANY_JOB)):
+        dead, heir = key_of(bench, -40, job=job), key_of(bench, -35, job=job)
+        assert waiting(other, job) == [heir]
+        claims = other.claims(wish_for(other, heir))
+        assert [(run.run_id, run.status) for run in claims.closed] == [(dead.manual, "lost")]
+
+
+def test_nobody_closes_one_that_is_alive_by_now(database, bench):
+    """Its owner may have renewed after the next one was judged."""
+    (key,) = ordered(bench, -20)
+    take(bench, key)
+    asked = f'SELECT "{SCHEMA}".anarchon_bury_backfills_v1(%s, %s, %s, %s)'
+    values = [bench.backend.namespace, ANY_JOB, "b"]
+    end_ms = bench.now_ms() + bench.lease_ms
+    assert database.ask(asked, [*values, end_ms - 1]) == [(None,)]
+    assert bench.told() == [(-5, 1, "success", None), (-20, 1, "running", None)]
+    assert database.ask(asked, [*values, end_ms]) != [(None,)]
+    assert bench.told()[1] == (-20, 1, "lost", "runner died")
+
+
+def test_what_waits_for_hours_is_not_trimmed(bench):
+    """As a manual run is whose runner died."""
+    keys = ordered(bench, -20, data="1") + ordered(bench, -20, kind="trigger", data="1")
+    bench.clock.advance(5 * 3_600_000)
+    for slot in range(110):
+        bench.run_through(slot / 1000)
+    assert len(bench.history()) == 100
+    assert waiting(bench) == keys
+    assert {take(bench, key).checkpoint for key in keys} == {"1"}
 
 
 def test_manual_runs_that_nobody_ordered_hold_up_nothing_and_are_not_named(bench):
@@ -330,9 +360,10 @@ def test_one_that_was_cancelled_in_time_leaves_with_the_history_of_its_days(data
     (old,) = ordered(bench, -20, data="1")
     assert bench.any.cancel(old)
     bench.clock.advance(30 * DAY_MS)
-    counted = f'SELECT count(*) FROM "{SCHEMA}".anarchon_run WHERE namespace = %s', [
-        bench.backend.namespace
-    ]
+    counted = (
+        f'SELECT count(*) FROM "{SCHEMA}".anarchon_run WHERE namespace = %s',
+        [bench.backend.namespace],
+    )
     for passed, left in ((0, 12), (1, 12)):  # the last one stays in place of the first
         bench.clock.advance(passed)
         assert bench.any.cancel(ordered(bench, passed)[0])
