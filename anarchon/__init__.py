@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from .events import StoreEvent
     from .health import Health
+    from .instances import Instance
     from .jobs import Job, JobOptions
     from .scheduler import Scheduler
     from .schedules import Cron, Every, Once, RRule, Schedule, either
@@ -50,6 +51,7 @@ __all__ = [
     "Every",
     "Explanation",
     "Health",
+    "Instance",
     "Job",
     "JobNotFound",
     "JobOptions",
@@ -97,6 +99,7 @@ _HOMES = {
     ),
     "events": ("StoreEvent",),
     "health": ("Health",),
+    "instances": ("Instance",),
     "jobs": ("Job", "JobOptions"),
     "schedules": ("Cron", "Every", "Once", "RRule", "Schedule", "either"),
     "scheduler": ("Scheduler",),

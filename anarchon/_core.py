@@ -104,6 +104,8 @@ class Core:
         self.complete = self._held.complete
         self._attempts = Attempts(settings, self._held, self._out)
         self._race = Race(settings, rng, self._held, self._out)
+        # Returns the next slot of all jobs, and the one after it of that job if it is known.
+        self.next_due = self._race.slots.upcoming.soonest
         self._calls = Calls(settings, self._held, self._attempts, self._race, rng, self._out)
         self._stopping = Stopping(settings, self._held, self._attempts, self._out)
 
@@ -222,7 +224,6 @@ class Core:
             case Skip(), Claims() as claims:
                 self._race.answers.skipped(call, claims, how, now)
             case Unfinished(), Looked() as looked:
-                self._calls.listed(call.jobs)
                 self._race.answers.seen(looked.wrong, how)
             case ((Finish() | Release()), Settled() as settled):
                 self._attempts.settled(settled, now)
@@ -272,7 +273,8 @@ class Core:
         if self._calls.outage.on:
             self._attempts.tell_results()
         if not self.stopping:
-            self._calls.list_jobs(sorted(self._attempts.bereft | self._attempts.sought))
+            asked = self._attempts.bereft | self._attempts.sought
+            self._calls.list_jobs(sorted(name for name in asked if name in self._specs))
             if self._held.orphaned:
                 self._catch_up(sorted(self._held.orphaned), now)
             self._race.answers.handed_over(self._attempts.handed_over, now.mono)

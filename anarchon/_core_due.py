@@ -44,6 +44,13 @@ class NextSlots:
             heapq.heappop(self._heap)
         return None
 
+    def soonest(self) -> tuple[int, int | None] | None:
+        """Return what is due first, and the slot after it of the same job, if that is known."""
+        if (first := self.first()) is None:
+            return None
+        due_ms, job = first[0], first[1]
+        return due_ms, job.ahead[1] if job.ahead is not None and job.ahead[0] == due_ms else None
+
     def pop_due(self, wall_ms: int) -> tuple[int, JobSlots] | None:
         """Take out what is due by now, if anything is."""
         found = self.first()

@@ -55,7 +55,7 @@ class Slots:
         self._rng = rng
         self._late_ms = late_ms
         self._recover = recover
-        self._next = NextSlots()
+        self.upcoming = NextSlots()
         self._last_wall_ms: int | None = None
         self.jobs: dict[str, JobSlots] = {}
         self.line = Line()
@@ -113,7 +113,7 @@ class Slots:
     def clear(self) -> None:
         """Forget every slot: the scheduler stops."""
         self.jobs.clear()
-        self._next.clear()
+        self.upcoming.clear()
         self.line.clear()
         self.missed.clear()
         self.schedules.clear()
@@ -129,7 +129,7 @@ class Slots:
         while (job := self.schedules.next_trial(now)) is not None:
             self._ask_again(job, now)
         self.line.collect(now.mono)
-        while (due := self._next.pop_due(now.wall_ms)) is not None:
+        while (due := self.upcoming.pop_due(now.wall_ms)) is not None:
             self._due(due[1], due[0], now, blame)
         self.missed.collect(now)
 
@@ -159,7 +159,7 @@ class Slots:
 
     def wakeups(self, now: Now) -> Iterator[float]:
         """Yield every monotonic instant at which something here falls due."""
-        if (first := self._next.first()) is not None:
+        if (first := self.upcoming.first()) is not None:
             yield now.mono + (first[0] - now.wall_ms) / 1000
         yield from self.schedules.wakeups()
         yield from self.missed.wakeups(now)
@@ -222,7 +222,7 @@ class Slots:
         if due_ms is None:
             job.next_ms = None
         elif due_ms != job.next_ms:
-            self._next.push(job, due_ms, jobs=len(self.jobs))
+            self.upcoming.push(job, due_ms, jobs=len(self.jobs))
             self.schedules.will_ask(job)
 
     def _stepped_back(self, now: Now) -> None:

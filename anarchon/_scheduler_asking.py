@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ._runs import Run
     from ._scheduler_options import Options
     from .backends.base import ClaimBackend
+    from .instances import Instance
     from .jobs import Job
 
 T = TypeVar("T")
@@ -132,6 +133,20 @@ class Asking:
                     return run
             page = self.history(name, limit=_PAGE, before=page[-1])
         return None
+
+    def instances(self) -> list[Instance]:
+        """Return the processes that share the store, by name, as it heard from each last.
+
+        An instance says that it is there with the calls to the store that it makes anyway, so one
+        without work is heard from when its next slot is due: see `Instance`. In any state, from
+        any thread; a store that keeps nothing of the kind shows none.
+
+        Raises:
+            BackendUnavailable: The store can't be reached.
+        """
+        from .instances import instances_of
+
+        return instances_of(self._ask(lambda store: store.instances()))
 
     def explain(self, name: str, slot: int | datetime | str) -> Explanation:
         """Return what became of a slot of a job: who ran it, when and how, or why nobody did.

@@ -139,6 +139,8 @@ class Engine:
             self._backend.close()
             raise
         self._loop.opened(info, sent, received, wall)
+        if _shows_instances(self._backend):
+            self._loop.herald.begin(specs, wall)
         self._specs = [self._askers.timed(spec) for spec in specs]
         self._to_close.put(self._backend)
         return info
@@ -171,10 +173,12 @@ class Engine:
 
     def add(self, spec: JobSpec) -> None:
         """Schedule a job, in place of one of the same name. Never blocks."""
+        self._loop.herald.changed(spec.name, spec)
         self._loop.changes.put(spec.name, Add(self._askers.timed(spec)))
 
     def remove(self, name: str) -> None:
         """Stop scheduling and watching a job. Never blocks."""
+        self._loop.herald.changed(name, None)
         self._loop.changes.put(name, Remove(name))
 
     def give(self, message: RunNow | Ordered) -> None:
@@ -292,3 +296,10 @@ class Engine:
             pass
         except BaseException as error:
             self._say(trouble("the backend raised while it was closed", error))
+
+
+def _shows_instances(backend: ClaimBackend) -> bool:
+    """Whether the store keeps what is said to it of instances."""
+    from .backends.base import ClaimBackend
+
+    return type(backend).instances is not ClaimBackend.instances

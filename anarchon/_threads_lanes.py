@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ._values import (
         Owner,
         Pace,
+        Presence,
     )
     from .backends.base import ClaimBackend, LeaseBackend
 
@@ -75,11 +76,12 @@ _OPERATIONS: dict[type[StoreCall], Operation] = {
 
 
 class Ask(NamedTuple):
-    """A call for the store, when it was due, and what it may say about the clocks."""
+    """A call for the store, when it was due, and what it may say about clocks and this instance."""
 
     call: StoreCall
     due: float
     basis: Basis
+    presence: Presence | None = None
 
 
 class Reply(NamedTuple):
@@ -117,6 +119,7 @@ class Lane:
         self.asks: Tray[Ask | None] = Tray()
         self.asking_since: float | None = None
         self.counts = StoreCounts()
+        self.leaves = False  # something was said of this instance, to be taken back at the end
         self._backend = backend
         self._owner = owner
         self._lease_ms = lease_ms
@@ -148,7 +151,19 @@ class Lane:
                 over = self._answer_next()
             except BaseException as error:
                 self._say(trouble("another thread raised this in a store thread", error))
+        if self.leaves:
+            self._leave()
         self._report(LaneEnded(self))
+
+    def _leave(self) -> None:
+        """Take back what was said of this instance; whoever can't is shown as silent later."""
+        self.asking_since = self._clock.mono()
+        try:
+            with OneProcess():
+                self._backend.present(self._owner)
+        except BaseException as error:
+            self._say(trouble("a store call failed", error, logging.DEBUG))
+        self.asking_since = None
 
     def _answer_next(self) -> bool:
         """Answer the first question; return whether there will be none."""
@@ -172,7 +187,7 @@ class Lane:
         sent = self.asking_since = self._clock.mono()
         try:
             with OneProcess():
-                raw = self._ask(ask.call, ask.basis.pace(sent))
+                raw = self._ask(ask, ask.basis.pace(sent))
             answer = self._checked(ask.call, raw)
         except BaseException as error:
             self._say(trouble("a store call failed", error, logging.DEBUG))
@@ -184,12 +199,14 @@ class Lane:
         self.asking_since = None
         return Reply(self, ask, answer, sent, received, wall)
 
-    def _ask(self, call: StoreCall, pace: Pace) -> object:
+    def _ask(self, ask: Ask, pace: Pace) -> object:
         """Make the call. The core sends what needs leases only to a backend that has them."""
         backend = cast("LeaseBackend", self._backend)
         owner = self._owner
+        if ask.presence is not None:
+            owner, self.leaves = owner._replace(presence=ask.presence), True
         answer: object
-        match call:
+        match ask.call:
             case Claim(wishes=wishes, wins=wins):
                 answer = backend.claim(wishes, owner=owner, wins=wins, pace=pace)
             case Finish(results=results):

@@ -50,7 +50,8 @@ from ._signal import Switch
 from ._texts import clean, said
 from ._threads_changes import MOST_CHANGES, Add, Changes, apply
 from ._threads_handler import Attempt
-from ._threads_lanes import Ask, Reply
+from ._threads_lanes import Reply
+from ._threads_presence import Herald
 from ._threads_schedules import untimed
 from ._threads_workers import HandlerEnded, WorkerFell
 from ._values import (
@@ -145,6 +146,7 @@ class Loop:
         self._core = Core(settings, rng)
         self.complete = self._core.complete
         self._store_clock = StoreClock(settings, steady=True)
+        self.herald = Herald(settings, self._core, self._store_clock)
         self._view = CoreView(0, settings.workers, 0)
         self._suspended: tuple[str, ...] = ()
         self._wakeup: float | None = None
@@ -162,7 +164,7 @@ class Loop:
 
     def opened(self, info: ServerInfo, sent: float, received: float, wall: float) -> None:
         """Take the store's word from its opening; before the thread exists."""
-        self._store_clock = StoreClock(self._settings, steady=info.steady)
+        self._store_clock = self.herald.clock = StoreClock(self._settings, steady=info.steady)
         self._last_contact = received
         if info.trip is not None:
             # Else half of the time that a driver took to load would be taken for an offset.
@@ -269,6 +271,8 @@ class Loop:
         if isinstance(call, Renew):
             self._beat(reply.sent - reply.ask.due)
         if isinstance(answer, BaseException):
+            if reply.ask.presence is not None:
+                self.herald.unheard()
             self._handle(Failed(call, answer))
             return
         self._last_contact = reply.received
@@ -329,12 +333,12 @@ class Loop:
 
     def _act(self, action: Action) -> None:
         match action:
-            case Claim() | Finish() | Release() | Skip() | Unfinished() | RecordManual():
-                self._store.send(Ask(action, self._due, self._store_clock.basis()))
             case Renew() | Look():
-                self._keeper.send(Ask(action, self._due, self._store_clock.basis()))
+                self._keeper.send(self.herald.ask(action, self._due, self._now()))
                 for worker in self._workers.fallen():
                     self._inbox.put(WorkerFell(worker))
+            case Claim() | Finish() | Release() | Skip() | Unfinished() | RecordManual():
+                self._store.send(self.herald.ask(action, self._due, self._now()))
             case StartRun():
                 self._start_run(action)
             case Abort(lease=lease, reason=reason):

@@ -43,9 +43,9 @@ def test_a_stop_keeps_no_slot():
     story.renewing_until_t(25)
     slots = story.core._race.slots
     assert slots.waiting
-    assert slots._next
+    assert slots.upcoming
     story.stop()
-    kept = [slots.jobs, slots.waiting, slots._next, slots.line._order, slots.line._early]
+    kept = [slots.jobs, slots.waiting, slots.upcoming, slots.line._order, slots.line._early]
     assert not any(kept)
     assert not slots.missed.ready(9)
 
@@ -171,7 +171,7 @@ def test_the_heap_of_next_slots_keeps_at_most_so_many_that_are_out_of_date():
     sizes = []
     for _ in range(200):
         slots.add(job("j9", every=600 + 60 * 9), at(0))
-        sizes.append(len(slots._next))
+        sizes.append(len(slots.upcoming))
     most = 2 * 10 + 64
     assert sizes[: most - 10] == list(range(11, most + 1))
     assert sizes[most - 10 : most - 8] == [10, 11]

@@ -286,7 +286,7 @@ def test_heaps_keep_little_that_is_out_of_date():
     for _ in range(500):
         story.core.add(job(every=600), story.now)
         story.step_wall(-0.1)
-    assert len(slots._next) <= 2 * len(slots.jobs) + 65
+    assert len(slots.upcoming) <= 2 * len(slots.jobs) + 65
     story = Story(*(job(f"j{n}", every=1) for n in range(3)), workers=1)
     slots = story.core._race.slots
     story.go(1)
