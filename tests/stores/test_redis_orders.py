@@ -103,6 +103,22 @@ def test_what_waited_for_too_long_is_closed_by_its_claim(kept):
     assert kept.stored("orders") == {}
 
 
+# --- what is named --------------------------------------------------------------------------
+
+
+def test_ten_are_named_and_a_backfilled_slot_in_its_place_among_them(kept):
+    """Before what was triggered in the same millisecond, as the tokens say."""
+    triggered = [order(kept, f"trigger-{number}", number // 2) for number in range(12)]
+    slot = order(kept, "backfill-1", 2)
+    assert waiting(kept) == [*triggered[:4], slot, *triggered[4:9]]
+    wanted = kept.bench.wish(0, wants=9)._replace(key=triggered[0])
+    assert [run.key for run in kept.bench.claims(wanted).open] == [
+        *triggered[1:4],
+        slot,
+        *triggered[4:10],
+    ]
+
+
 # --- what is removed ------------------------------------------------------------------------
 
 
@@ -127,6 +143,31 @@ def test_a_dead_backfill_that_is_trimmed_leaves_nothing_behind(kept):
         kept.bench.run_through(slot / 1000)
     assert kept.stored("orders") == {}
     assert "backfill-1" not in {run.run_id for run in kept.bench.history()}
+
+
+def test_a_backfill_that_goes_on_is_not_forgotten(kept):
+    key = order(kept, "backfill-1")
+    take(kept, key, lease_ms=2 * THIRTY_DAYS_MS)
+    kept.bench.clock.advance(THIRTY_DAYS_MS + 1)
+    order(kept, "trigger-2")
+    assert f"r{BACKFILL}" in kept.stored("orders")
+    kept.bench.finish(0, key=key)
+    assert [row[2] for row in kept.bench.told("m")] == ["success"]
+
+
+@pytest.mark.parametrize("token", ["token", "trigger-1", "backfill-1"])
+def test_a_manual_run_that_waits_again_stays_however_much_is_recorded(kept, token):
+    if token == "token":
+        key = kept.bench.manual(token, -200).key
+    else:
+        key = order(kept, token, -200, job="job")
+        take(kept, key)
+    kept.bench.release(-200, key=key)
+    kept.bench.clock.advance(3_700_000)
+    for slot in range(-150, 0):
+        kept.bench.run_through(slot / 1000)
+    assert key.run_id in {run.run_id for run in kept.bench.history()}
+    assert isinstance(take(kept, key, 2), Won)
 
 
 def test_a_call_forgets_a_thousand_of_a_kind_at_most(kept):
@@ -230,7 +271,7 @@ def test_many_orders_are_not_read_by_a_call(kept):
 @contextmanager
 def opened(server, **options):
     backend = RedisBackend(server.url, **options)
-    backend.open(Limits(2.0, 1.0, 0.6))
+    backend.open(Limits(5.0, 2.0, 2.0))
     yield backend
     backend.close()
 
