@@ -15,7 +15,6 @@ A command that did not get as far as its rows has an `error` instead, in one lin
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
@@ -32,10 +31,10 @@ from ._commands_answers import (
     missing_file,
     refusal,
 )
+from ._commands_fleet import MOST_AT_ONCE, backfill, read_json, trigger
 from ._commands_orders import cancel, pause, resume
 from ._commands_rows import JobRow, SlotRow, history_table, jobs_table, run_text, slots_table
 from ._commands_slots import explain, in_zone, zone_key
-from ._durations import shown
 from ._listening import UNSET
 from ._texts import counted, message_of
 from .errors import BackendUnavailable, ConfigurationError, JobNotFound
@@ -52,9 +51,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DONE",
+    "MOST_AT_ONCE",
     "NOT_DONE",
     "NOT_MEANT",
     "Answer",
+    "backfill",
     "cancel",
     "explain",
     "history",
@@ -66,6 +67,7 @@ __all__ = [
     "resume",
     "run",
     "run_now",
+    "trigger",
 ]
 
 _MOST_ASKED = 500  # jobs whose pauses one call asks for
@@ -150,7 +152,7 @@ def run_now(scheduler: Scheduler, name: str, *, data_json: str | None = None) ->
         name: The job.
         data_json: What the handler finds as ``ctx.data``, as JSON; None for the job's own.
     """
-    data = UNSET if data_json is None else _read_json(data_json)
+    data = UNSET if data_json is None else read_json(data_json)
     if scheduler.state == "idle":
         run = _run_alone(scheduler, name, data)
     else:
@@ -263,12 +265,3 @@ def _run_alone(scheduler: Scheduler, name: str, data: Any) -> Run:
     with alone(scheduler, job) as made:
         made.install_signal_handlers()
         return made.run_now(name, data=data)
-
-
-def _read_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ConfigurationError(
-            f'the data {shown(text)} is no JSON ({error}); write it as \'{{"day": "2026-12-01"}}\''
-        ) from error

@@ -29,7 +29,7 @@ def pause(scheduler: Scheduler, name: str | None = None, *, duration: str | None
     ms = None
     if duration is not None:
         ms = parse_ms(duration, what="for how long", minimum_ms=1, allow_zero=False)
-    remark = _remark(scheduler, name)
+    remark = remark_on(scheduler, name)
     scheduler.pause(name, duration=None if ms is None else ms / 1000)
     until = "until it is resumed" if ms is None else f"for {duration_text(ms)}"
     whose = "every job" if name is None else name
@@ -40,7 +40,7 @@ def pause(scheduler: Scheduler, name: str | None = None, *, duration: str | None
 @answering
 def resume(scheduler: Scheduler, name: str | None = None) -> Answer:
     """End a pause of a job, or (None) the one of every job."""
-    remark = _remark(scheduler, name)
+    remark = remark_on(scheduler, name)
     scheduler.resume(name)
     every, alone = still_paused(scheduler, name)
     if name is None:
@@ -70,7 +70,7 @@ def cancel(scheduler: Scheduler, name: str, slot: str, *, zone: str | None = Non
     if cancelled:
         text = f"{run}: cancelled; where it runs, it is told at its next heartbeat"
         return Answer(DONE, text, data)
-    remark = _remark(scheduler, name)
+    remark = remark_on(scheduler, name)
     return Answer(NOT_DONE, f"{run}: no such run is open{remark}", data)
 
 
@@ -86,6 +86,6 @@ def still_paused(scheduler: Scheduler, name: str | None) -> tuple[bool, list[str
     return (False, []) if found is None else (found.every, sorted(found.jobs))
 
 
-def _remark(scheduler: Scheduler, name: str | None) -> str:
+def remark_on(scheduler: Scheduler, name: str | None) -> str:
     """Return what to say of a name that nobody knows; raises where it is surely misspelled."""
     return "" if is_known(scheduler, name) else _UNKNOWN

@@ -44,12 +44,13 @@ def explain(scheduler: Scheduler, name: str, slot: str, *, zone: str | None = No
     return Answer(DONE, text, in_zone(told.to_dict(), at, key), (told,))
 
 
-def read_slot(text: str, zone: str | None = None) -> int:
-    """Return the milliseconds of a slot that is given as text.
+def read_slot(text: str, zone: str | None = None, what: str = "slot") -> int:
+    """Return the milliseconds of a slot, or of another instant, that is given as text.
 
     Args:
         text: Milliseconds since 1970 UTC, or ISO text, as tables show it.
         zone: The key of the zone in which ISO text without an offset is read; None for UTC.
+        what: What it is, for the message.
 
     Raises:
         ConfigurationError: It is neither, or there is no such zone.
@@ -64,9 +65,10 @@ def read_slot(text: str, zone: str | None = None) -> int:
     except ValueError as error:
         if isinstance(error, ConfigurationError):
             raise
+        kind = "slot" if what == "slot" else "instant"
         raise ConfigurationError(
-            f"slot: {shown(text)} is no slot; give milliseconds since 1970 UTC, or ISO text such"
-            f' as "2026-12-01T09:00:00Z" (without an offset it is in {zone or "UTC"})'
+            f"{what}: {shown(text)} is no {kind}; give milliseconds since 1970 UTC, or ISO text"
+            f' such as "2026-12-01T09:00:00Z" (without an offset it is in {zone or "UTC"})'
         ) from None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ._core_missed import first_covered
 from ._durations import duration_text
+from ._runs import called_for
 from ._texts import counted
 from ._values import instant, moment
 from .backends._rules_end import KEPT_ALWAYS, KEPT_SKIPS
@@ -62,6 +63,9 @@ class Explanation:
 
     ``runs`` are the attempts, oldest first; of a slot that was missed together with later ones,
     the record that stands for all of them. ``slot`` is milliseconds since 1970 UTC.
+
+    ``backfills`` are the attempts at a slot that somebody asked the fleet for afterwards, oldest
+    first. They change nothing of what became of the slot itself.
     """
 
     job: str
@@ -69,6 +73,7 @@ class Explanation:
     outcome: Outcome
     runs: tuple[Run, ...]
     text: str
+    backfills: tuple[Run, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -76,12 +81,14 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dict that is ready for JSON."""
         runs = [run.to_dict() for run in self.runs]
+        backfills = [run.to_dict() for run in self.backfills]
         return {
             "job": self.job,
             "slot": self.slot,
             "scheduled_at": instant(self.slot).isoformat(),
             "outcome": self.outcome,
             "runs": runs,
+            "backfills": backfills,
             "text": self.text,
         }
 
@@ -145,21 +152,31 @@ def is_passed_over(own: Sequence[Run]) -> bool:
 def told(name: str, slot_ms: int, lines: Lines, plan: Plan | None = None) -> Explanation | None:
     """Return what the records say of a slot; None when none of them is about it.
 
-    Without a plan nothing is known of slots between two records.
+    Without a plan nothing is known of slots between two records, nor why a slot has none.
     """
-    own = tuple(reversed([run for run in lines.own if not run.manual] or lines.own))
+    scheduled = tuple(reversed([run for run in lines.own if not run.manual]))
+    called = [run for run in lines.own if run.manual and called_for(run) != "backfilled"]
     covering = tuple(run for run in lines.newer if _covers(run, slot_ms))[:1]
-    runs = covering if covering and is_passed_over(own) else own or covering
-    if not runs:
-        return None
+    runs = covering if covering and is_passed_over(scheduled) else scheduled or covering
+    runs = runs or tuple(reversed(called))
+    if runs:
+        return told_of(name, slot_ms, runs, lines, plan)
+    if plan is None and _backfills(lines):
+        return _finished(name, slot_ms, "no record", (), f"no record: {_NOT_HERE}", lines)
+    return None
+
+
+def told_of(
+    name: str, slot_ms: int, runs: tuple[Run, ...], lines: Lines, plan: Plan | None
+) -> Explanation:
+    """Return what is to be said of these attempts, which are one run's, oldest first."""
     last = runs[-1]
     head = f"{_headline(last)}{_streak(last, lines, plan)}"
     if last.slot != slot_ms:
         head = f"{head} (one record, that of {moment(last.scheduled_at)}, stands for this slot too)"
     elif last.manual:
-        head = f"{head}, run by hand"
-    story = [] if last.status in {"skipped", "missed"} else [_attempt(run) for run in runs]
-    return Explanation(name, slot_ms, last.status, runs, _text(name, slot_ms, head, story))
+        head = f"{head}, {called_for(last)}"
+    return _finished(name, slot_ms, last.status, runs, head, lines)
 
 
 def untold(name: str, slot_ms: int, lines: Lines, plan: Plan, now_ms: int) -> Explanation:
@@ -167,7 +184,28 @@ def untold(name: str, slot_ms: int, lines: Lines, plan: Plan, now_ms: int) -> Ex
     outcome, why = _why(slot_ms, lines, plan, now_ms)
     if not plan.enabled and outcome != "no slot":
         why = f"{why} (the job is defined with enabled=False here)"
-    return Explanation(name, slot_ms, outcome, (), _text(name, slot_ms, f"{outcome}: {why}", []))
+    return _finished(name, slot_ms, outcome, (), f"{outcome}: {why}", lines)
+
+
+def _finished(
+    name: str, slot_ms: int, outcome: Outcome, runs: tuple[Run, ...], head: str, lines: Lines
+) -> Explanation:
+    """Return an explanation, with what was backfilled of the slot besides."""
+    story = [] if outcome in {"skipped", "missed"} else [_attempt(run) for run in runs]
+    backfills = () if runs and called_for(runs[-1]) == "backfilled" else _backfills(lines)
+    if backfills:
+        calls = {run.run_id for run in backfills}
+        often = f" {len(calls)} times, at last" if len(calls) > 1 else ""
+        head = f"{head}; backfilled{often}: {_headline(backfills[-1])}"
+        story += [f"backfilled, {_attempt(run)}" for run in backfills]
+    text = "\n  ".join([f"{name} @ {moment(instant(slot_ms))}: {head}", *story])
+    return Explanation(name, slot_ms, outcome, runs, text, backfills)
+
+
+def _backfills(lines: Lines) -> tuple[Run, ...]:
+    """Return the attempts at a slot that the fleet was asked for afterwards, oldest first."""
+    found = [run for run in lines.own if called_for(run) == "backfilled"]
+    return tuple(sorted(found, key=lambda run: (run.started_at or run.scheduled_at, run.attempt)))
 
 
 def _why(slot_ms: int, lines: Lines, plan: Plan, now_ms: int) -> tuple[Outcome, str]:
@@ -227,6 +265,7 @@ def _neighbours(source: SlotSource, slot_ms: int) -> str:
 
 # --- words ---
 
+_NOT_HERE = "why the slot has none of its own, can only be told where the job is defined"
 _REASONS = {
     ("skipped", "overlap"): (
         "another run of the job was going on, or could still be continued (overlap)"
@@ -237,10 +276,6 @@ _REASONS = {
         "handed over by an instance that stopped; nobody has continued it yet"
     ),
 }
-
-
-def _text(name: str, slot_ms: int, head: str, story: list[str]) -> str:
-    return "\n  ".join([f"{name} @ {moment(instant(slot_ms))}: {head}", *story])
 
 
 def _headline(run: Run) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ._values import moment
+from ._values import BACKFILLED, TRIGGERED, moment
 
 if TYPE_CHECKING:
     from ._values import Reason, Status
@@ -54,3 +54,12 @@ class Run:
             name: value.isoformat() if isinstance(value, datetime) else value
             for name, value in asdict(self).items()
         }
+
+
+def called_for(run: Run) -> str:
+    """Return how a run was asked for, in words; nothing for one that its slot was due for."""
+    if not run.manual:
+        return ""
+    if run.run_id.startswith(TRIGGERED):
+        return "triggered"
+    return "backfilled" if run.run_id.startswith(BACKFILLED) else "run by hand"

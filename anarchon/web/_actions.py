@@ -5,6 +5,8 @@ from __future__ import annotations
 from logging import INFO
 from typing import TYPE_CHECKING, Any
 
+from .._commands_fleet import MOST_AT_ONCE
+from .._commands_slots import read_slot
 from .._log_fields import fields
 from .._log_lines import Line, write
 from .._texts import message_of
@@ -34,6 +36,16 @@ DONE = {
     "pause-all": "All jobs are paused. What falls due meanwhile is skipped.",
     "resume-all": "Jobs go on with their next slots, except those that are paused by themselves.",
     "cancel": "The run of “{}” was told to end. Its instance hears of it with its next heartbeat.",
+    "trigger": "The fleet is asked for a run of “{}”. It is in history once an instance has it.",
+    "backfill": (
+        "The fleet is asked for these slots of “{}”, the oldest first. Each is in history once an"
+        " instance has it."
+    ),
+    "backfill-part": (
+        f"The fleet is asked for the {MOST_AT_ONCE} oldest of these slots of “{{}}”. There are"
+        " more: ask for them when history has these."
+    ),
+    "backfill-none": "No slot of “{}” was due in that time, so none is asked for.",
     "cancelled": "The run of “{}” had ended before, so there was nothing to cancel.",
 }
 
@@ -72,6 +84,8 @@ def _write_down(
     slot = slot_of(form) if what == "cancel" else None
     about = "" if name is None else f" of {name!r}"
     at = "" if slot is None else f" @ {moment(instant(slot))}"
+    if what == "backfill":
+        at = f" from {form.get('first')} to {form.get('last')}"
     text = one_line(f"dashboard: {what}{about}{at}, asked for by {who}")
     told = fields("dashboard", action=what, job=name, slot=slot, user=who)
     write(Line(INFO, text, told), scheduler._options.logger)  # noqa: SLF001 - of this package
@@ -120,6 +134,22 @@ def _resume_all(scheduler: Scheduler, form: Mapping[str, str]) -> str:
     return "resume-all"
 
 
+def _trigger(scheduler: Scheduler, form: Mapping[str, str]) -> str:
+    scheduler.trigger(_job(scheduler, form))
+    return "trigger"
+
+
+def _backfill(scheduler: Scheduler, form: Mapping[str, str]) -> str:
+    """Ask for past slots between two times, which are UTC unless they have an offset."""
+    name = _job(scheduler, form)
+    first_ms, last_ms = (read_slot(given(form, what), None, what) for what in ("first", "last"))
+    asked = scheduler.backfill(name, first_ms, last_ms, limit=MOST_AT_ONCE)
+    if not asked:
+        return "backfill-none"
+    found = scheduler._past_slots(name, first_ms, last_ms, len(asked) + 1)  # noqa: SLF001 - of this package
+    return "backfill" if len(found) <= len(asked) else "backfill-part"
+
+
 def _cancel(scheduler: Scheduler, form: Mapping[str, str]) -> str:
     """End a run, whose job needn't be defined here."""
     return "cancel" if scheduler.cancel(given(form, "name"), slot_of(form)) else "cancelled"
@@ -139,4 +169,6 @@ _ACTIONS: dict[str, Callable[[Scheduler, Mapping[str, str]], str]] = {
     "pause-all": _pause_all,
     "resume-all": _resume_all,
     "cancel": _cancel,
+    "trigger": _trigger,
+    "backfill": _backfill,
 }

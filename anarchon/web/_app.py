@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .._durations import parse_ms
+from .._runs import called_for
 from .._texts import message_of
 from .._values import instant
+from ..backends.base import LeaseBackend
 from ..errors import AnarchonError, BackendError
 from . import _words as words
 from ._actions import DONE, PAUSES, act
@@ -122,6 +124,7 @@ class Dashboard:
             **self._frame(request),
             may_act=may == "act",
             runs_here=self._scheduler.state == "running",
+            may_order=isinstance(self._scheduler._options.backend, LeaseBackend),  # noqa: SLF001 - of this package
             token="" if forms is None else forms.token,
             pauses=PAUSES,
             done=done.replace("{}", words.printable(name)),
@@ -205,6 +208,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
+        called=called_for,
         iso=words.iso,
         plain=words.printable,
         relative=words.relative,

@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from .._named import NamedTuple
+from .._runs import called_for
 from .._values import milliseconds
 from ._words import span
 
@@ -38,6 +39,14 @@ class Story(NamedTuple):
     def last(self) -> Run:
         """The attempt that tells what became of the run."""
         return self.runs[-1]
+
+    @property
+    def origin_ms(self) -> int:
+        """Where its lane begins: when it was due, or, of a backfilled slot, when it was run."""
+        begun = self.runs[0].started_at
+        if begun is None or called_for(self.last) != "backfilled":
+            return self.last.slot
+        return milliseconds(begun)
 
     @property
     def late_ms(self) -> int | None:
@@ -147,7 +156,7 @@ def timeline(told: Sequence[Story], now_ms: int) -> Timeline:
     """Return the lanes of these runs, in their order."""
     ends = [_end_ms(one.runs, place, now_ms) for one in told for place in range(len(one.runs))]
     offsets = [
-        end - one.last.slot
+        end - one.origin_ms
         for one, end in zip([one for one in told for _ in one.runs], ends, strict=True)
         if end is not None
     ]
@@ -182,8 +191,8 @@ def _marks(one: Story, scale: _Scale, now_ms: int) -> Iterable[Mark]:
         if run.started_at is None or end_ms is None:
             yield Mark("nothing", before, 0, run.status, f"{_ended(run)}")
             continue
-        x = scale.place(milliseconds(run.started_at) - run.slot)
-        width = max(scale.place(end_ms - run.slot) - x, _NARROWEST)
+        x = scale.place(milliseconds(run.started_at) - one.origin_ms)
+        width = max(scale.place(end_ms - one.origin_ms) - x, _NARROWEST)
         if x > before:
             late = "late" if place == 0 else "gap"
             yield Mark(late, before, round(x - before, 2))

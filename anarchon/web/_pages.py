@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from .._commands_rows import SlotRow
-from .._explanations import Lines, is_passed_over, told
+from .._explanations import Lines, is_passed_over, told, told_of
 from .._named import NamedTuple
-from .._runs import Run
+from .._runs import Run, called_for
 from .._texts import message_of
 from .._values import LATEST_MS, Status, instant, moment
 from ..backends._pauses import pauses_in
@@ -183,13 +183,17 @@ def run_page(scheduler: Scheduler, query: Mapping[str, str]) -> dict[str, Any]:
     slot_ms = slot_of(query)
     after = _at(name, min(slot_ms + 1, LATEST_MS - 1))
     lines = scheduler.history(name, limit=ATTEMPTS, before=after)
-    own = [run for run in lines if run.slot == slot_ms and token == (run.run_id * run.manual)]
+    at_slot = [run for run in lines if run.slot == slot_ms]
+    own = [run for run in at_slot if token == (run.run_id * run.manual)]
     older = [run for run in lines if run.slot < slot_ms]
-    if own and not is_passed_over(own):
-        around = Lines((), tuple(own), tuple(older), complete=len(lines) < ATTEMPTS)
-        explained = told(name, slot_ms, around, scheduler._plan(name))  # noqa: SLF001
-    elif token:
+    around = Lines((), tuple(at_slot), tuple(older), complete=len(lines) < ATTEMPTS)
+    explained: Explanation | None = None
+    if token and not own:
         raise Refused(404, "No such run", "It was trimmed from history, or never was.")
+    if token:
+        explained = told_of(name, slot_ms, tuple(reversed(own)), around, None)
+    elif own and not is_passed_over(own):
+        explained = told(name, slot_ms, around, scheduler._plan(name))  # noqa: SLF001
     else:
         explained = _without_record(scheduler, name, slot_ms)
     if explained is None:
@@ -202,6 +206,7 @@ def run_page(scheduler: Scheduler, query: Mapping[str, str]) -> dict[str, Any]:
         "explained": explained,
         "sentence": _sentence(explained),
         "story": story[0] if story else None,
+        "is_backfill": bool(story) and called_for(story[0].last) == "backfilled",
         "timeline": timeline(story[:1], now_ms(scheduler)),
         "is_open": _is_open(scheduler, explained.runs),
         "previous": stories(older)[0].last if older else None,

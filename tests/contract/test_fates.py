@@ -13,7 +13,8 @@ from anarchon._values import instant, moment
 from anarchon.backends.memory import MemoryBackend
 from anarchon.backends.sqlite import SqliteBackend
 from anarchon.web import dashboard
-from tests.contract.fates import HOUR, LEASE, TABLE
+from tests.contract import fates, fates_ordered
+from tests.contract.fates import HOUR, LEASE
 from tests.contract.test_redis import namespace
 from tests.stores import postgres_clock, redis_clock
 from tests.stores.postgres_clock import TableClock
@@ -79,7 +80,10 @@ def check_history(bench, told):
     about = told.runs[0].slot if told.runs else told.slot  # a record may stand for earlier slots
     own = [run for run in bench.history() if run.slot == about]
     scheduled = [run for run in own if not run.manual]
-    assert list(told.runs) == (scheduled or own)[::-1] or not own
+    backfills = [run for run in bench.history() if run.run_id.startswith("backfill-")]
+    others = [run for run in own if run not in backfills]
+    assert list(told.runs) == (scheduled or others)[::-1]
+    assert sorted(told.backfills, key=repr) == sorted(backfills, key=repr)
     assert {run.status for run in told.runs[-1:]} <= {told.outcome}
 
 
@@ -98,9 +102,13 @@ def check_page(scheduler, told, head):
     assert told.text.partition("\n")[0].partition(f": {told.outcome}")[2].strip(": ;,") in page.text
     shown = [given for tag, given in page.tags if tag == "li" and "data-attempt" in given]
     found = [(given["data-attempt"], given["data-status"]) for given in shown]
-    assert found == [(str(run.attempt), run.status) for run in told.runs]
-    for run in told.runs:
+    runs = told.runs + told.backfills
+    assert found == [(str(run.attempt), run.status) for run in runs]
+    for run in runs:
         assert (run.error or "").split("\n")[0] in page.text
+
+
+TABLE = fates.TABLE + fates_ordered.TABLE
 
 
 @pytest.mark.parametrize(
@@ -109,7 +117,7 @@ def check_page(scheduler, told, head):
 def test_a_fate(bench, scheduler, scene, outcome, text):
     scene(bench)
     told = scheduler.explain("job", bench.key(0).slot_ms)
-    slots = {str(n): moment(instant(bench.key(n).slot_ms)) for n in range(-30, 60, 10)}
+    slots = {str(n): moment(instant(bench.key(n).slot_ms)) for n in (*range(-30, 70, 10), 1)}
     lines = [f"job @ {slots['0']}: {text[0]}", *text[1:]]
     for name, when in slots.items():
         lines = [line.replace(f"{{{name}}}", when) for line in lines]

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from anarchon import ConfigurationError, JobNotFound, MemoryBackend, Run, Scheduler
-from anarchon._values import Owner, Result, RunKey, instant
+from anarchon._testing_contract.bench import Bench, HandClock
+from anarchon._values import instant
 from anarchon.testing import ClaimOnly
+from tests.contract.fates_ordered import backfilled_after_nobody_claimed_it
 
 
 def nothing_to_do():
@@ -98,28 +100,27 @@ def test_a_record_needs_no_definition(scheduler):
     assert Scheduler(backend).explain("job", run.slot).outcome == "success"
 
 
-def test_without_the_definition_a_backfilled_slot_is_no_slot_that_was_run(scheduler):
-    slot = 1_800_000_000_000 - 60_000
-    backend = scheduler._options.backend
-    key = RunKey("job", slot, "backfill-1")
-    backend.trigger([key], data=None)
-    backend.finish(
-        [Result(key, 1, "success", "catch-up", slot + 60_000, 5)], owner=Owner("a", "web-1")
-    )
-    for asker, outcome in ((Scheduler(backend), "no record"), (scheduler, "never claimed")):
+def test_what_was_backfilled_is_no_fate_of_the_slot_itself(scheduler):
+    backend, clock = scheduler._options.backend, HandClock()
+    backend._time = clock
+    bench = Bench(backend, clock, 30_000)
+    backfilled_after_nobody_claimed_it(bench)
+    scheduler._clock = SimpleNamespace(wall=lambda: bench.now_ms() / 1000)
+    stranger = Scheduler(backend)
+    slot = bench.key(0).slot_ms
+    for asker, outcome in ((stranger, "no record"), (scheduler, "never claimed")):
         told = asker.explain("job", slot)
         assert (told.outcome, told.runs) == (outcome, ())
         assert [run.run_id for run in told.backfills] == ["backfill-1"]
+        assert [run["run_id"] for run in told.to_dict()["backfills"]] == ["backfill-1"]
         head, line = told.text.split("\n  ")
         assert head.endswith("; backfilled: success")
-        assert line == (
-            "backfilled, attempt 1 (catch-up) on web-1, started 2027-01-15T08:00:00.000Z: success"
-            " after 5 ms"
-        )
-    head, _, why = str(Scheduler(backend).explain("job", slot)).partition(": ")
-    assert why.startswith("no record: why the slot has none of its own, can only be told where the")
+        assert line.startswith("backfilled, attempt 1 (catch-up) on instance-b, started ")
+    assert "no record: why the slot has none of its own, can only be told where the job" in str(
+        stranger.explain("job", slot)
+    )
     with pytest.raises(JobNotFound):
-        Scheduler(backend).explain("job", slot - 10_000)
+        stranger.explain("job", slot - 10_000)
 
 
 def test_the_claim_only_store_catches_nothing_up():

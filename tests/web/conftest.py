@@ -55,6 +55,12 @@ class Past:
         line += [started + took if ended else None, took if ended else None, *texts]
         self._connection.execute(LINE, line)
 
+    def orders(self) -> int:
+        """Return how many runs the fleet is asked for that nobody has begun."""
+        asked = "SELECT count(*) FROM anarchon_run WHERE attempt = 0 AND manual <> ''"
+        [(count,)] = self._connection.execute(asked)
+        return count
+
     def close(self) -> None:
         self._connection.close()
 

@@ -15,7 +15,8 @@ from tests.web.conftest import NOON_MS
 
 HOUR = 3_600_000
 ALL = [{"do": "run"}, {"do": "pause"}, {"do": "resume"}, {"do": "cancel", "slot": str(NOON_MS)}]
-ALL += [{"do": "pause-all"}, {"do": "resume-all"}]
+ALL += [{"do": "pause-all"}, {"do": "resume-all"}, {"do": "trigger"}]
+ALL += [{"do": "backfill", "first": "2026-10-01T12:00", "last": "2026-10-09T12:00"}]
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_pause_and_resume_of_all(scheduler, browse, sync):
     browser = browse("act")
     page = browser.follow(browser.press(browser.get("/").page, "pause-all")).page
     assert "All jobs are paused. What falls due meanwhile is skipped." in page.text
-    assert {button for button, name in page.buttons if name} == set()
+    assert {button for button, name in page.buttons if name} == {"trigger"}
     page = browser.follow(browser.press(page, "resume-all")).page
     assert "Jobs go on with their next slots" in page.text
     assert ("pause", "sync") in page.buttons
@@ -129,6 +130,76 @@ def test_a_run_that_goes_on_elsewhere_is_cancelled(scheduler, browse, clock, pas
         assert "had ended before" in browser.follow(answer).page.text
 
 
+def test_a_run_is_asked_for_that_another_instance_gives(scheduler, browse, clock, past):
+    scheduler.every("sync", "1h", lambda: None)
+    ran, other = [], Scheduler(past.store, catch_up=0, jitter=0, lease=30)
+    clock.attach(other)
+    other.every("sync", "1h", ran.append)
+    browser = browse("act")
+    answer = browser.press(browser.get("/").page, "trigger", "sync")
+    assert answer.headers["Location"] == "./?done=trigger&on=sync"
+    assert "The fleet is asked for a run of “sync”." in browser.follow(answer).page.text
+    browser.press(browser.get("/job?name=sync").page, "trigger", "sync")
+    with other:
+        clock.advance("1s")
+    assert [(ctx.manual, ctx.reason) for ctx in ran] == [(True, "manual")] * 2
+    assert scheduler.state == "idle"
+    assert browser.get("/job?name=sync").page.text.count("triggered") == 2
+    assert browser.get("/runs").page.text.count("manual (triggered)") == 2
+
+
+def test_past_slots_are_asked_for(scheduler, browse, clock, past):
+    scheduler.every("sync", "1h", lambda: None)
+    ran, other = [], Scheduler(past.store, catch_up=0, jitter=0, lease=30)
+    clock.attach(other)
+    other.every("sync", "1h", lambda ctx: ran.append((ctx.slot, ctx.reason)))
+    browser = browse("act")
+
+    def asked(first, last):
+        page = browser.get("/job?name=sync").page
+        times = {
+            tag["name"]: tag["type"]
+            for kind, tag in page.tags
+            if kind == "input" and "required" in tag
+        }
+        assert times == {"first": "datetime-local", "last": "datetime-local"}
+        answer = browser.press(page, "backfill", "sync", first=first, last=last)
+        assert answer.headers["Location"].startswith("job?name=sync&done=backfill")
+        return browser.follow(answer).page.text
+
+    said = asked("2026-10-09T09:30", "2026-10-09T12:00:00")
+    assert "The fleet is asked for these slots of “sync”, the oldest first." in said
+    assert "No slot of “sync” was due" in asked("2026-10-09T09:30", "2026-10-09T09:31")
+    assert "No slot of “sync” was due" in asked("2026-10-10T12:00:01", "2026-10-11T12:00")
+    with other:
+        clock.advance("1s")
+    slots = [NOON_MS - back * HOUR for back in (26, 25, 24)]
+    assert ran == [(slot, "catch-up") for slot in slots]
+    page = browser.get("/job?name=sync").page
+    assert page.text.count("backfilled") == 4  # once in the legend
+    assert browser.get("/runs").page.text.count("catch-up (backfilled)") == 3
+    # The slot itself was never run, and its page tells both.
+    page = browser.get(f"/run?name=sync&slot={slots[0]}").page
+    assert "too late" in page.text
+    assert "; backfilled: success" in page.text
+    [one] = [tag for kind, tag in page.tags if "data-attempt" in tag]
+    assert one["data-status"] == "success"
+    run = scheduler.history("sync")[-1]
+    page = browser.get(f"/run?name=sync&slot={slots[0]}&run={run.run_id}").page
+    assert "catch-up (backfilled)" in page.text
+    assert (f"run?name=sync&slot={slots[0]}", "What became of the slot") in page.links
+
+
+def test_more_slots_than_are_asked_for_at_once(scheduler, browse, sync, past):
+    scheduler.every("often", "1m", lambda: None)
+    browser = browse("act")
+    page = browser.get("/job?name=often").page
+    times = {"first": "2026-10-09T09:30", "last": "2026-10-09T12:00"}
+    page = browser.follow(browser.press(page, "backfill", "often", **times)).page
+    assert "The fleet is asked for the 100 oldest of these slots of “often”." in page.text
+    assert past.orders() == 100
+
+
 def test_what_can_not_be_cancelled_has_no_button(scheduler, browse, past, sync):
     past.write("sync", NOON_MS - HOUR)
     past.write("sync", NOON_MS, "running", token="a" * 16)
@@ -138,14 +209,18 @@ def test_what_can_not_be_cancelled_has_no_button(scheduler, browse, past, sync):
     without_leases.every("sync", "1h", lambda: None)
     browser = Browser(dashboard(without_leases, authorize=lambda _: "act", secret=SECRET))
     token = browser.get("/").page.forms[-1]["token"]
-    answer = browser.post({"do": "cancel", "name": "sync", "slot": "0", "token": token})
-    assert answer.status == 400
-    assert "keeps no leases" in answer.page.text
+    for address in ("/", "/job?name=sync"):
+        assert not {"trigger", "backfill"} & {do for do, _ in browser.get(address).page.buttons}
+    more = {"first": "0", "last": "1", "slot": "0", "token": token}
+    for what in ("cancel", "trigger", "backfill"):
+        answer = browser.post({"do": what, "name": "sync", **more})
+        assert answer.status == 400
+        assert "keeps no leases" in answer.page.text
 
 
 @pytest.mark.parametrize("fields", ALL, ids=lambda fields: fields["do"])
 @pytest.mark.parametrize("may", ["read", None])
-def test_who_may_not_act_is_refused_and_nothing_is_done(may, fields, scheduler, browse, sync):
+def test_who_may_not_act_is_refused_and_nothing_is_done(may, fields, scheduler, browse, sync, past):
     allowed, browser = browse("act"), browse(may)
     token = allowed.get("/").page.forms[-1]["token"]
     browser.cookies = allowed.cookies
@@ -156,12 +231,13 @@ def test_who_may_not_act_is_refused_and_nothing_is_done(may, fields, scheduler, 
     answer = browser.post({**fields, "name": "sync", "token": token})
     assert answer.status == 403
     assert scheduler._options.backend.asked == asked
+    assert past.orders() == 0
     assert scheduler.history() == []
     assert "paused" not in allowed.get("/").page.text
 
 
 @pytest.mark.parametrize("fields", ALL, ids=lambda fields: fields["do"])
-def test_nothing_is_done_by_asking_for_a_page(fields, scheduler, browse, sync):
+def test_nothing_is_done_by_asking_for_a_page(fields, scheduler, browse, sync, past):
     browser = browse("act")
     token = browser.get("/").page.forms[-1]["token"]
     query = "&".join(f"{k}={v}" for k, v in {**fields, "name": "sync", "token": token}.items())
@@ -170,10 +246,11 @@ def test_nothing_is_done_by_asking_for_a_page(fields, scheduler, browse, sync):
         assert (answer.status, answer.headers["Allow"]) == (405, "POST")
     # Nor by what stands in the address of a form.
     assert browser.post({"token": token}, f"/act?{query}").status == 400
+    assert past.orders() == 0
     assert "paused" not in browser.get("/").page.text
 
 
-def test_what_can_not_be_meant_is_told(scheduler, browse, sync):
+def test_what_can_not_be_meant_is_told(scheduler, browse, sync, past):
     browser = browse("act")
     token = browser.get("/").page.forms[-1]["token"]
     for fields, status in (
@@ -185,10 +262,20 @@ def test_what_can_not_be_meant_is_told(scheduler, browse, sync):
         ({"do": "pause", "name": "sync", "for": "9w"}, 400),
         ({"do": "cancel", "name": "sync"}, 400),
         ({"do": "cancel", "name": "sync", "slot": "-1"}, 400),
+        ({"do": "trigger"}, 400),
+        ({"do": "trigger", "name": "nobody"}, 404),
+        ({"do": "backfill", "name": "sync"}, 400),
+        ({"do": "backfill", "name": "sync", "first": "2026-10-01T12:00"}, 400),
+        ({"do": "backfill", "name": "sync", "first": "soon", "last": "2026-10-01T12:00"}, 400),
+        ({"do": "backfill", "name": "sync", "first": "0", "last": "<b>"}, 400),
+        ({"do": "backfill", "name": "sync", "first": "2026-10-01", "last": "2026-09-01"}, 400),
+        ({"do": "backfill", "name": "nobody", "first": "0", "last": "1"}, 404),
     ):
         answer = browser.post({**fields, "token": token})
         assert answer.status == status, fields
         assert "<h1>" in answer.page.source
+        assert "<b>" not in answer.page.source
+    assert past.orders() == 0
     assert "paused" not in browser.get("/").page.text
 
 
@@ -210,6 +297,11 @@ def test_the_list_is_shown_as_it_was(scheduler, browse):
         (
             {"do": "cancel", "name": "a\nb", "slot": str(NOON_MS)},
             r"cancel of 'a\nb' @ 2026-10-10T12:00:00.000Z, asked for by ",
+        ),
+        ({"do": "trigger", "name": "sync"}, "trigger of 'sync', asked for by "),
+        (
+            {"do": "backfill", "name": "sync", "first": "2026-10-09", "last": "2026-10-09 12:00"},
+            "backfill of 'sync' from 2026-10-09 to 2026-10-09 12:00, asked for by ",
         ),
     ],
 )

@@ -22,7 +22,9 @@ TIMEOUT_MS = 20_000
 HOUR = 3_600_000
 NAME = 'a/b & "100%" <b>ת</b>'
 FAILED = f"run?name=sync&slot={NOON_MS - 62 * HOUR}"
+BACKFILLED = f"run?name=sync&slot={NOON_MS - 61 * HOUR}"
 ADDRESSES = ["", "job?name=sync", "runs", f"run?name=sync&slot={NOON_MS}", FAILED, "nowhere"]
+ADDRESSES += [BACKFILLED, f"{BACKFILLED}&run=backfill-1-1"]
 
 
 class Server(ThreadingMixIn, WSGIServer):
@@ -39,7 +41,7 @@ class Site:
 
     def __init__(self, past) -> None:
         self.release = threading.Event()
-        self.scheduler = Scheduler(past.store, catch_up=0, lease=3, heartbeat="500ms")
+        self.scheduler = Scheduler(past.store, catch_up=0, lease=3, heartbeat="500ms", workers=1)
         self.scheduler.every("sync", "1d", lambda: None, description="Copies.", tags=["crm"])
         self.scheduler.every("bad", "1d", self.bad)
         self.scheduler.every(NAME, "1d", lambda: None)
@@ -66,6 +68,11 @@ class Site:
     def __enter__(self):
         self.scheduler.start()
         self.thread.start()
+        # The thread of the worker that stays is one of all tests, and none that a test leaves.
+        self.scheduler.every("warm-up", "1d", lambda: None)
+        self.scheduler.trigger("warm-up")
+        until(lambda: self.scheduler.last_run("warm-up", status="success"), "a run")
+        self.scheduler.remove("warm-up")
         return self
 
     def __exit__(self, *_):
@@ -84,6 +91,7 @@ def past(tmp_path_factory):
     slot = NOON_MS - 61 * HOUR
     past.write("sync", slot, "lost", detail="runner died", late=50)
     past.write("sync", slot, attempt=2, reason="takeover", late=31_000)
+    past.write("sync", slot, token="backfill-1-1", reason="catch-up", late=62 * HOUR)
     error = {"error": "ValueError: no such <table>", "traceback": "File a\n" + "x" * 400}
     past.write("sync", slot - HOUR, "failed", **error)
     past.write("sync", slot - 2 * HOUR, "skipped", late=None, detail="overlap")
@@ -172,6 +180,9 @@ def test_each_button(opened, site):
     assert f"“{NAME}” runs now" in notice(page)
     assert "done=" not in page.url  # so a reload says nothing again
     until(lambda: site.scheduler.last_run(NAME, status="success"), "a run")
+    button(page, "Trigger", NAME).click()
+    assert f"The fleet is asked for a run of “{NAME}”" in notice(page)
+    until(lambda: site.scheduler.history(NAME)[0].run_id.startswith("trigger-"), "a run")
     button(page, "Pause", NAME).click()
     assert "is paused" in notice(page)
     page.locator("tr", has_text="paused").get_by_role("link", name=NAME).click()
@@ -189,6 +200,24 @@ def test_each_button(opened, site):
     page.click("summary")
     button(page, "Resume all jobs").click()
     assert page.locator(".notice.warn").count() == 0
+
+
+def test_past_slots_are_backfilled(opened, site):
+    page = opened("job?name=bad")
+    page.click("summary")
+    button(page, "Backfill").click()
+    assert page.locator("[data-done]").count() == 0  # the browser asks for both times
+    page.fill("#first", "2026-10-05T00:00")
+    page.fill("#last", "2026-10-08T23:59:59")
+    button(page, "Backfill").click()
+    assert "The fleet is asked for these slots of “bad”" in notice(page)
+    asked = page.locator("li[data-status=failed]", has_text="backfilled")
+    until(lambda: asked.count() == 4, "four runs")
+    asked.last.locator("a").click()
+    assert "backfilled" in page.locator("[data-attempt]").inner_text()
+    page.click("text=What became of the slot")
+    assert "too late" in page.locator("main").inner_text()
+    assert page.locator("[data-attempt][data-status=failed] .error").count() == 1
 
 
 def test_a_run_is_cancelled(opened, site, past):

@@ -200,3 +200,17 @@ def test_runs_in_numbers():
     assert (found.runs, found.success_percent, found.takeovers) == (7, 80, 1)
     assert (found.median_ms, found.longest_ms, found.latest_ms) == (100, 300, 4000)
     assert numbers([]).success_percent is None
+
+
+def test_a_backfilled_slot_is_days_late_and_makes_no_points_of_the_others():
+    backfilled = run(late=86_400_000, took=80, token="backfill-1-1", reason="catch-up")
+    told = stories([run(slot=1000, late=20), backfilled])
+    lanes = timeline(told, NOON_MS)
+    assert not lanes.logarithmic
+    widths = [mark.width for lane in lanes.lanes for mark in lane.marks if mark.kind == "attempt"]
+    assert widths == pytest.approx([81.67, 65.33], abs=0.1)
+    assert [mark.kind for mark in lanes.lanes[1].marks] == ["attempt"]
+    # One that was triggered waits for somebody to hear of it, which is seen.
+    waited = stories([run(late=60_000, token="trigger-1", reason="manual")])
+    assert [mark.kind for mark in timeline(waited, NOON_MS).lanes[0].marks] == ["late", "attempt"]
+    assert numbers(told).latest_ms == 20
