@@ -12,7 +12,17 @@ import click
 
 from . import __version__, cli
 from ._cli_doctor import doctor
-from ._cli_jobs import cancel, explain, history, jobs, pause, resume, run_now
+from ._cli_jobs import (
+    backfill,
+    cancel,
+    explain,
+    history,
+    jobs,
+    pause,
+    resume,
+    run_now,
+    trigger,
+)
 from ._cli_live import be_instance, export, tail
 from ._cli_next import next_slots
 from ._cli_schema import schema
@@ -49,7 +59,7 @@ def commands() -> None:
 
 for one in (be_instance, jobs, next_slots, history, explain, run_now, pause, resume, cancel):
     commands.add_command(one)
-for one in (tail, export, doctor, schema):
+for one in (trigger, backfill, tail, export, doctor, schema):
     commands.add_command(one)
 
 

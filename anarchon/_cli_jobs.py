@@ -1,4 +1,4 @@
-"""The commands that ask and order: jobs, history, explain, run-now, pause, resume, cancel."""
+"""The commands that ask, and those that order: of this process, or of the whole fleet."""
 
 from __future__ import annotations
 
@@ -89,6 +89,55 @@ def run_now(source: Source, *, job: str, data: str | None, as_json: bool) -> Non
     scheduler = source.app()
     with _commands.prints_aside(aside=as_json):
         answer = _commands.run_now(scheduler, job, data_json=data)
+    end(answer, as_json=as_json)
+
+
+@click.command("trigger", short_help="ask the fleet to run a job once, now")
+@click.argument("job")
+@click.option("--data", metavar="JSON", help="What the handler finds as ctx.data.")
+@json_option
+@with_source
+def trigger(source: Source, *, job: str, data: str | None, as_json: bool) -> None:
+    """Ask the fleet to run JOB once: exactly one of the instances that have it does.
+
+    They hear of it with the next call about the job that they make anyway, or, with control, within
+    its period. With --app it is told when that is.
+    """
+    end(_commands.trigger(source.scheduler(), job, data_json=data), as_json=as_json)
+
+
+@click.command("backfill", short_help="ask the fleet to run past slots of a job")
+@click.argument("job")
+@click.option("--from", "first", metavar="ISO", required=True, help="The first slot, or before it.")
+@click.option("--to", "last", metavar="ISO", required=True, help="The last slot, or after it.")
+@click.option(
+    *("-n", "--limit"),
+    type=click.IntRange(1, 1000),
+    default=_commands.MOST_AT_ONCE,
+    show_default=True,
+    help="How many slots, at most; the oldest.",
+)
+@click.option(
+    *("--timezone", "--tz", "zone"), metavar="ZONE", help="Where times without an offset are."
+)
+@json_option
+@with_source
+def backfill(
+    source: Source,
+    *,
+    job: str,
+    first: str,
+    last: str,
+    limit: int,
+    zone: str | None,
+    as_json: bool,
+) -> None:
+    """Ask the fleet to run the past slots of JOB once more, the oldest first, one at a time.
+
+    Times are as for explain. It needs --app, since only the code knows which slots there are. The
+    exit status is 1 if none was due in that time.
+    """
+    answer = _commands.backfill(source.app(), job, first=first, last=last, limit=limit, zone=zone)
     end(answer, as_json=as_json)
 
 

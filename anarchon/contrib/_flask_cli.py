@@ -115,6 +115,36 @@ def _cancel(*, job: str, slot: str, as_json: bool) -> None:
     _end(_commands.cancel(_scheduler(), job, slot), as_json=as_json)
 
 
+@group.command("trigger")
+@click.argument("job")
+@click.option("--data", metavar="JSON", help="What the job finds as ctx.data.")
+@_as_json
+def _trigger(*, job: str, data: str | None, as_json: bool) -> None:
+    """Ask the fleet to run JOB once: exactly one of its instances does."""
+    _end(_commands.trigger(_scheduler(), job, data_json=data), as_json=as_json)
+
+
+@group.command("backfill")
+@click.argument("job")
+@click.option("--from", "first", metavar="ISO", required=True, help="The first slot, or before it.")
+@click.option("--to", "last", metavar="ISO", required=True, help="The last slot, or after it.")
+@click.option(
+    *("-n", "--limit"),
+    type=_up_to_1000,
+    default=_commands.MOST_AT_ONCE,
+    show_default=True,
+    help="How many slots, at most.",
+)
+@_as_json
+def _backfill(*, job: str, first: str, last: str, limit: int, as_json: bool) -> None:
+    """Ask the fleet to run past slots of JOB, the oldest first, one at a time.
+
+    Times are as for explain. The exit status is 1 if no slot was due between them.
+    """
+    answer = _commands.backfill(_scheduler(), job, first=first, last=last, limit=limit)
+    _end(answer, as_json=as_json)
+
+
 @group.command("run-now")
 @click.argument("job")
 @click.option("--data", metavar="JSON", help="What the job finds as ctx.data.")

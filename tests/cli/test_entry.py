@@ -115,6 +115,7 @@ def test_help_lists_every_command_and_its_summary():
     assert (status, err) == (0, "")
     listed = [line.split(None, 1) for line in out.partition("Commands:\n")[2].splitlines()]
     assert listed == [
+        ["backfill", "ask the fleet to run past slots of a job"],
         ["cancel", "end the run of a slot, wherever it goes on"],
         ["demo", "watch three processes share jobs, hand one over and take one over"],
         ["doctor", "say what is wrong with the store, and how to mend it"],
@@ -129,6 +130,7 @@ def test_help_lists_every_command_and_its_summary():
         ["run-now", "run a job now, in this process"],
         ["schema", "print what a store in PostgreSQL needs, as SQL"],
         ["tail", "show records as they come"],
+        ["trigger", "ask the fleet to run a job once, now"],
     ]
 
 

@@ -167,6 +167,41 @@ def test_run_now(shop):
     assert "did you mean 'sync'?" in run_err("run-now", "snyc")
 
 
+def test_trigger(shop):
+    run_id, what, when = said("trigger", "sync", "--data", '{"day": 3}')
+    assert what == "sync is to run once, on any instance that has it"
+    assert when.startswith("it is taken with the fleet's next call about the job, at the latest ")
+    assert answered("trigger", "sync")["next_slot"] % 3_600_000 == 0
+    alone = answered("trigger", "sync", "--backend", "sqlite:///jobs.db")
+    assert alone["next_slot"] is None
+    assert "is no JSON" in run_err("trigger", "sync", "--data", "{")
+    assert "did you mean 'sync'?" in run_err("trigger", "snyc")
+    with import_module("shop").scheduler as scheduler:
+        while len(found := scheduler.history("sync", status="success")) < 3:
+            continue
+    assert {run.run_id for run in found} > {run_id, alone["run_id"]}
+
+
+def test_backfill(shop):
+    times = ("--from", "2026-11-01T08:30", "--to", "2026-11-01T11:30")
+    first, second, what, _, more = said("backfill", "sync", *times, "-n", "2")
+    assert (first[:9], first[-2:], second) == ("backfill-", "-1", f"{first[:-1]}2")
+    assert what.startswith("sync: 2 slots, from 2026-11-01T09:00:00.000Z to 2026-11-01T10:00:00.00")
+    assert more == "there are more: go on with --from 2026-11-01T11:00:00.000Z"
+    slots = [
+        run["slot"] for run in answered("backfill", "sync", *times, "--tz", "Asia/Tokyo")["runs"]
+    ]
+    assert slots == [1_793_491_200_000 + hour * 3_600_000 for hour in range(3)]
+    [line] = said("backfill", "sync", "--from", "1", "--to", "2", status=1)
+    assert line.startswith("sync: no slot was due from 1970-01-01T00:00:00.001Z to ")
+    assert answered("backfill", "sync", "--from", "1", "--to", "2", status=1)["runs"] == []
+    assert "--from: 'soon' is no instant" in run_err(
+        "backfill", "sync", "--from", "soon", "--to", "1"
+    )
+    assert "Missing option '--to'" in run_err("backfill", "sync", "--from", "0")
+    assert "'-n' / '--limit': 1001" in run_err("backfill", "sync", *times, "-n", "1001")
+
+
 def test_next_of_a_job(shop):
     after = ("--after", "2026-12-01T00:00Z", "-n", "2")
     lines = said("next", "digest", "--app", "shop:scheduler", *after)
@@ -234,7 +269,9 @@ def test_doctor(shop, in_colour):
     assert json.loads(result.out)["findings"][0]["level"] == "wrong"
 
 
-@pytest.mark.parametrize(("line", "found"), [("pa", "pause"), ("history --status ski", "skipped")])
+@pytest.mark.parametrize(
+    ("line", "found"), [("pa", "pause"), ("tri", "trigger"), ("history --status ski", "skipped")]
+)
 def test_completion_is_that_of_click(line, found):
     words = {"COMP_WORDS": f"anarchon {line}", "COMP_CWORD": str(len(line.split()))}
     done = subprocess.run(

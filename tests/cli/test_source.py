@@ -65,13 +65,17 @@ def test_a_store_alone_has_a_namespace(shop, monkeypatch):
 @pytest.mark.parametrize(
     "words",
     [[name] for name in ("history", "pause", "resume", "tail", "export", "doctor")]
-    + [[name, "a", "0"] for name in ("explain", "cancel")],
+    + [[name, "a", "0"] for name in ("explain", "cancel")]
+    + [["trigger", "a"]],
 )
 def test_without_a_store(words):
     assert refused(*words) == NO_STORE
 
 
-@pytest.mark.parametrize("words", [["jobs"], ["run"], ["run-now", "sync"]])
+BACKFILL = ["backfill", "sync", "--from", "0", "--to", "1"]
+
+
+@pytest.mark.parametrize("words", [["jobs"], ["run"], ["run-now", "sync"], BACKFILL])
 @pytest.mark.parametrize("more", [[], ["--backend", "sqlite:///jobs.db"]])
 def test_without_the_code(folder, words, more):
     assert refused(*words, *more) == NO_APP

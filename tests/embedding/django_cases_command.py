@@ -81,6 +81,23 @@ class Command(SimpleTestCase):
         )
         assert "is no slot" in refused("explain", "daily", "soon")[0]
 
+    def test_trigger_and_backfill(self):
+        run_id, what, when = said("trigger", "daily", "--data", '{"day": 1}').splitlines()
+        assert run_id.startswith("trigger-")
+        assert what == "daily is to run once, on any instance that has it"
+        assert when.startswith("it is taken with the fleet's next call about the job")
+        times = ("--from", "2026-11-01", "--to", "2026-11-04")
+        told = printed("backfill", "daily", *times, "-n", "2")
+        assert (len(told["runs"]), told["go_on_from"] is None) == (2, False)
+        assert "are to run one after another" in said("backfill", "daily", *times)
+        assert printed("backfill", "daily", "--from", "0", "--to", "1", code=1)["runs"] == []
+        assert "did you mean 'daily'?" in refused("trigger", "dayly")[0]
+        assert "no JSON" in refused("trigger", "daily", "--data", "{")[0]
+        assert (
+            "--from: 'soon' is no" in refused("backfill", "daily", "--from", "soon", "--to", "1")[0]
+        )
+        assert "required" in refused("backfill", "daily", "--from", "0")[0]
+
     def test_what_can_not_be_read(self):
         assert "invalid choice" in refused("history", "--status", "odd")[0]
         for words in (("history", "-n", "0"), ("next", "fail", "-n", "1001")):

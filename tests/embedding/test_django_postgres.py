@@ -93,6 +93,7 @@ FIRST = {
     "resume": ("anarchon", "resume"),
     "explain": ("anarchon", "explain", "pay", "2026-12-01T00:00Z"),
     "cancel": ("anarchon", "cancel", "pay", "2026-12-01T00:00Z"),
+    "trigger": ("anarchon", "trigger", "pay"),
     "pages": ("shell", "-v", "0", "-c"),
 }
 PAGES = """

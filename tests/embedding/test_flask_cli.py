@@ -119,6 +119,24 @@ def test_a_slot_is_explained_and_what_does_not_run_is_not_cancelled(flask):
     assert (status, out, err) == (1, said, "")
 
 
+def test_the_fleet_is_asked_for_runs(app, flask):
+    status, out, err = flask("trigger", "sync", "--data", '{"day": 3}')
+    run_id, what, when = out.splitlines()
+    assert (status, err, what) == (0, "", "sync is to run once, on any instance that has it")
+    assert when.startswith("it is taken with the fleet's next call about the job")
+    times = ("--from", "2026-11-01T08:30", "--to", "2026-11-01T11:30")
+    told = json.loads(flask("backfill", "sync", *times, "-n", "2", "--json")[1])
+    slots = [run["slot"] for run in told["runs"]]
+    assert (slots, told["go_on_from"]) == ([1793523600000, 1793527200000], 1793530800000)
+    status, out, _ = flask("backfill", "sync", "--from", "1", "--to", "2")
+    assert (status, out[:21]) == (1, "sync: no slot was due")
+    asked = {run_id, *(run["run_id"] for run in told["runs"])}
+    with app.extensions["anarchon"] as scheduler:
+        while not {run.run_id for run in scheduler.history("sync", status="success")} >= asked:
+            continue
+    assert ({"day": 3}, "shop") in app.extensions["seen"]
+
+
 SNYC = (
     ["next"],
     ["history"],
@@ -127,6 +145,8 @@ SNYC = (
     ["resume"],
     ["cancel", "0"],
     ["explain", "0"],
+    ["trigger"],
+    ["backfill", "--from", "0", "--to", "1"],
 )
 
 
@@ -171,7 +191,8 @@ def test_the_commands_are_listed_in_the_help(app, flask):
     assert status == 0
     listed = [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()]
     assert listed == [
-        *("cancel", "explain", "history", "jobs", "next", "pause", "resume", "run", "run-now")
+        *("backfill", "cancel", "explain", "history", "jobs", "next", "pause", "resume", "run"),
+        *("run-now", "trigger"),
     ]
     assert "anarchon" in app.cli.commands
 

@@ -66,6 +66,16 @@ class Command(BaseCommand):
         one = add("cancel", "end the run of a slot, wherever it goes on", _cancel)
         one.add_argument("job")
         one.add_argument("slot", help=slot)
+        one = add("trigger", "ask the fleet to run a job once, now", _trigger)
+        one.add_argument("job")
+        one.add_argument("--data", metavar="JSON", help="what the handler finds as ctx.data")
+        one = add("backfill", "ask the fleet to run past slots of a job", _backfill)
+        one.add_argument("job")
+        one.add_argument("--from", dest="first", required=True, help=f"the first one: {slot}")
+        one.add_argument("--to", dest="last", required=True, help="the last one, likewise")
+        one.add_argument(
+            "-n", "--limit", type=_up_to_1000, default=100, help="how many slots; 100 by default"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do what was asked, print it, and end with its status."""
@@ -154,3 +164,16 @@ def _cancel(scheduler: Scheduler, options: dict[str, Any]) -> Answer:
     from ....._commands import cancel
 
     return cancel(scheduler, options["job"], options["slot"])
+
+
+def _trigger(scheduler: Scheduler, options: dict[str, Any]) -> Answer:
+    from ....._commands import trigger
+
+    return trigger(scheduler, options["job"], data_json=options["data"])
+
+
+def _backfill(scheduler: Scheduler, options: dict[str, Any]) -> Answer:
+    from ....._commands import backfill
+
+    first, last, limit = options["first"], options["last"], options["limit"]
+    return backfill(scheduler, options["job"], first=first, last=last, limit=limit)
