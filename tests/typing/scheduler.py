@@ -69,7 +69,7 @@ def made() -> Scheduler:
         log=logging.getLogger("mine"),
         stop_on_exit=False,
         exit_timeout=2.5,
-        control=None,
+        control="5s",
     )
 
 
@@ -79,7 +79,7 @@ def mistakes_in_options() -> None:
     Scheduler(MemoryBackend(), overlap="run")  # type: ignore[arg-type]
     Scheduler(MemoryBackend(), on_crash="retry")  # type: ignore[arg-type]
     Scheduler(MemoryBackend(), workers="ten")  # type: ignore[arg-type]
-    Scheduler(MemoryBackend(), control="5s")  # type: ignore[arg-type]
+    Scheduler(MemoryBackend(), control=[5])  # type: ignore[arg-type]
     Scheduler(MemoryBackend(), leases=30)  # type: ignore[call-arg]
     Scheduler(MemoryBackend(), log="INFO")  # type: ignore[arg-type]
 
@@ -142,9 +142,18 @@ def answers(scheduler: Scheduler) -> None:
     scheduler.pause("a", duration="1h")
     scheduler.pause()
     scheduler.resume()
+    assert_type(scheduler.trigger("a"), str)
+    assert_type(scheduler.trigger("a", data={"b": [1, None]}), str)
+    assert_type(scheduler.backfill("a", 0, "2026-12-01T00:00:00Z"), list[str])
+    assert_type(scheduler.backfill("a", RUN.scheduled_at, RUN.slot, limit=3), list[str])
+    assert_type(scheduler.explain("a", 0).backfills, tuple[Run, ...])
     with scheduler as entered:
         assert_type(entered, Scheduler)
     scheduler.start(True)  # type: ignore[call-arg]
+    scheduler.trigger("a", {"b": 1})  # type: ignore[call-arg]
+    scheduler.backfill("a", 0)  # type: ignore[call-arg]
+    scheduler.backfill("a", 0, 1.5)  # type: ignore[arg-type]
+    scheduler.backfill("a", 0, 1, 100)  # type: ignore[call-arg]
     scheduler.history(status="ok")  # type: ignore[arg-type]
     scheduler.state = "idle"  # type: ignore[misc]
 
