@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ._values import Alerts
 from .backends.base import LeaseBackend
 from .scheduler import Scheduler
 
@@ -190,6 +191,11 @@ class _Apart(_PassedOn):
     def unfinished(self, jobs: Sequence[str], *, owner: Owner) -> Looked:
         """Return the store's time alone."""
         return _nothing_of(self.inner.unfinished(jobs, owner=owner))
+
+    def alert(self, keys: Sequence[RunKey], *, owner: Owner) -> Alerts:
+        """Tell of nothing: nobody expects a slot here."""
+        del owner
+        return Alerts((False,) * len(keys), 0)
 
 
 def _nothing_of(looked: Looked) -> Looked:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ._runs import Run
     from ._values import (
+        Alerts,
         Claims,
         Lease,
         Limits,
@@ -40,9 +41,8 @@ Moment = Literal["before", "after"]
 LONGEST_HOLD = 60.0  # seconds: a test that forgot to let a call go fails, and doesn't hang
 METHODS = frozenset((
     "open", "prepare", "close", "claim", "finish", "record_manual", "skip", "history", "pause",
-    "resume", "renew", "look", "unfinished", "release", "save", "cancel", "trigger", "present",
-    "instances", "fence",
-    "complete",
+    "resume", "renew", "look", "unfinished", "release", "save", "cancel", "trigger", "alert",
+    "present", "instances", "fence", "complete",
 ))  # fmt: skip
 
 
@@ -316,6 +316,10 @@ class _FaultyLeaseBackend(FaultyBackend, LeaseBackend):
 
     def cancel(self, key: RunKey) -> bool:
         return self._call("cancel", lambda: self._leases.cancel(key))
+
+    def alert(self, keys: Sequence[RunKey], *, owner: Owner) -> Alerts:
+        """See `LeaseBackend.alert`."""
+        return self._call("alert", lambda: self._leases.alert(keys, owner=owner))
 
     def trigger(self, keys: Sequence[RunKey], *, data: str | None) -> None:
         """See `LeaseBackend.trigger`."""

@@ -381,6 +381,13 @@ class Presences(NamedTuple):
     store_ms: int
 
 
+class Alerts(NamedTuple):
+    """Whether the asker is the one that tells of each of some slots which nobody finished."""
+
+    answers: tuple[bool, ...]
+    store_ms: int
+
+
 class Settled(NamedTuple):
     """The answers to a finish, a release or a manual record, one per item."""
 

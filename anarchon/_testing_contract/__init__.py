@@ -12,6 +12,7 @@ backend, and everything else follows::
 
 from __future__ import annotations
 
+from .alerts import Alarms
 from .claims import Fences, FirstClaims, Skips
 from .ends import Finishes, ManualRuns, Misses, Pauses
 from .exact import Exact
@@ -63,6 +64,7 @@ class LeaseBackendContract(
     Triggers,
     Backfills,
     LeasePresents,
+    Alarms,
     Exact,
     ExactTrims,
 ):

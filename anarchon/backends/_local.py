@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .._runs import Run
     from .._values import (
+        Alerts,
         Claims,
         Lease,
         Looked,
@@ -199,6 +200,13 @@ class LocalBackend(Storage):
     def cancel(self, key: RunKey) -> bool:
         """Close a waiting run, flag a running one; see `LeaseBackend.cancel`."""
         return self._write_once(partial(operations.cancel, key=key), self._limits.call)
+
+    def alert(self, keys: Sequence[RunKey], *, owner: Owner) -> Alerts:
+        """Decide who tells of unfinished slots; see `LeaseBackend.alert`."""
+        self._check_open()
+        return self._decide(
+            lambda rows, now: operations.alert(rows, now, keys, owner), self._limits.call
+        )
 
     def trigger(self, keys: Sequence[RunKey], *, data: str | None) -> None:
         """Put manual runs as waiting; see `LeaseBackend.trigger`."""

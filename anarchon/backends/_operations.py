@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .._texts import clean
 from .._values import (
+    Alerts,
     Claims,
     Closed,
     Lease,
@@ -244,6 +245,19 @@ def cancel(rows: Rows, now: Moment, key: RunKey) -> bool:
     step = ends.cancel(rows.run(key), Ask(Owner("", ""), now, Pace(0.0)))
     _trim(rows, _apply(rows, step), now)
     return step.answer
+
+
+def alert(rows: Rows, now: Moment, keys: Sequence[RunKey], owner: Owner) -> Alerts:
+    """Decide who tells that nobody has finished these slots."""
+    answers: list[bool] = []
+    for key in keys:
+        known = is_storable(key)
+        told = rows.told_of(key.job) if known else None
+        tells = known and ends.may_tell(rows.run(key), key, told, owner)
+        if tells and (told is None or told[0] < key.slot_ms):
+            rows.put_told(key.job, key.slot_ms, owner.token)
+        answers.append(tells)
+    return Alerts(tuple(answers), now.wall_ms)
 
 
 def trigger(rows: Rows, now: Moment, keys: Sequence[RunKey], data: str | None) -> None:

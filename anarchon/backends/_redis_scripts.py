@@ -102,7 +102,7 @@ def script_of(name: str) -> Script:
 
 def script_for(call: Call) -> tuple[Script, list[str]]:
     """Return the script of a call, and its arguments."""
-    operation, head, items = call
+    operation, head, items = call[:3]
     if operation in ("look", "unfinished"):
         operation, head = "look", (*head, int(operation == "unfinished"))
     return script_of(operation), [_argument(words) for words in (head, *items)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._values import Alerts, Presences, Present
 from . import _wire as wire
 from ._remote_links import L, Remote
 from ._storable import (
@@ -104,6 +105,24 @@ class RemoteBackend(Remote[L]):
             return False
         reply = self._once(wire.Call("cancel", (), (key,)), self._limits.call)
         return bool(reply.answers[0][0] == "yes")
+
+    def alert(self, keys: Sequence[RunKey], *, owner: Owner) -> Alerts:
+        """Decide who tells of unfinished slots; see `LeaseBackend.alert`."""
+        items = tuple((key.job, key.slot_ms) for key in keys if is_storable(key))
+        reply = self._ask(wire.Call("alert", (owner.token,), items), self._limits.call)
+        answers = iter(reply.answers)
+        told = (is_storable(key) and next(answers)[0] == "yes" for key in keys)
+        return Alerts(tuple(told), reply.store_ms)
+
+    def present(self, owner: Owner) -> None:
+        """Keep what an instance says of itself; see `ClaimBackend.present`."""
+        said = owner.presence or (None, None, None)
+        self._ask(wire.Call("present", (owner.token, *said)), self._limits.call)
+
+    def instances(self) -> Presences:
+        """Return the instances that the store has heard from; see `ClaimBackend.instances`."""
+        reply = self._once(wire.Call("instances", ()), self._limits.call)
+        return Presences(tuple(Present(*words) for words in reply.answers), reply.store_ms)
 
     def trigger(self, keys: Sequence[RunKey], *, data: str | None) -> None:
         """Put manual runs as waiting; see `LeaseBackend.trigger`."""

@@ -63,6 +63,14 @@ class RunRows(Protocol):
         """Return the instances that are kept."""
         ...
 
+    def told_of(self, job: str) -> tuple[int, str] | None:
+        """Return the newest slot of a job that was told of as unfinished, and by whose token."""
+        ...
+
+    def put_told(self, job: str, slot_ms: int, token: str) -> None:
+        """Replace that slot."""
+        ...
+
     def paused_until(self) -> int:
         """Return until when every job is paused, 0 for not at all."""
         ...

@@ -226,6 +226,20 @@ def ordered(key: RunKey, now: Moment) -> RunState:
     return RunState(key, "waiting", 0, wall_end_ms=now.wall_ms, since_ms=now.wall_ms)
 
 
+def may_tell(run: RunState | None, key: RunKey, told: tuple[int, str] | None, owner: Owner) -> bool:
+    """Whether the asker is to tell that nobody has finished a slot.
+
+    `told` is the newest slot of the job that was told of, and by whom.
+    """
+    if run is not None and run.state == "closed":
+        blocked = run.status == "skipped" and run.detail == "overlap"
+        if run.status not in {"missed", "lost"} and not blocked:
+            return False
+    if told is None or told[0] < key.slot_ms:
+        return True
+    return told == (key.slot_ms, owner.token)
+
+
 def is_forgotten(run: RunState, now: Moment) -> bool:
     """Whether an ordered run has waited, or been dead, for as long as history is kept."""
     return not alive(run, now) and now.wall_ms - run.since_ms > KEPT_MS

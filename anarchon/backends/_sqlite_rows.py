@@ -112,6 +112,15 @@ TABLES = (
     ON anarchon_attempt (namespace, slot_ms, job, manual, attempt)
     """,
     """
+    CREATE TABLE IF NOT EXISTS anarchon_alert (
+        namespace TEXT NOT NULL,
+        job TEXT NOT NULL,
+        slot_ms INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        PRIMARY KEY (namespace, job)
+    ) WITHOUT ROWID
+    """,
+    """
     CREATE TABLE IF NOT EXISTS anarchon_instance (
         namespace TEXT NOT NULL,
         token TEXT NOT NULL,
@@ -278,6 +287,24 @@ class _Runs:
             (self._namespace,),
         )
         return [kept for row in rows if (kept := present_of(row)) is not None]
+
+    def told_of(self, job: str) -> tuple[int, str] | None:
+        """Return the newest slot of a job that was told of as unfinished, and by whom."""
+        row = self._execute(
+            "SELECT slot_ms, token FROM anarchon_alert WHERE namespace = ? AND job = ?",
+            (self._namespace, job),
+        ).fetchone()
+        return row if row and [*map(type, row)] == [int, str] else None
+
+    def put_told(self, job: str, slot_ms: int, token: str) -> None:
+        """Replace that slot."""
+        self._write(
+            "INSERT OR REPLACE INTO anarchon_alert VALUES (?,?,?,?)",
+            self._namespace,
+            job,
+            slot_ms,
+            token,
+        )
 
     def paused_until(self) -> int:
         """Return until when every job is paused."""

@@ -20,6 +20,9 @@ look, unfinished      owner                                       job
 save                  owner, value                                job, slot, manual, attempt
 cancel                                                            job, slot, manual
 trigger               data                                        job, slot, manual
+alert                 owner                                       job, slot
+present               owner, expected, state, about               (none)
+instances                                                         (none)
 history               limit, job, status, and the position        (none)
                       before: slot, job, manual, attempt
 pause                 job, duration                               (none)
@@ -27,8 +30,9 @@ pause                 job, duration                               (none)
 
 Times are whole milliseconds, a flag is 0 or 1, what may be missing is None: `unseen` when
 the asker never saw that renewal, `job` of a pause for every job, `duration` of one without
-end (0 ends it), `data` of an order. A result is: job, slot, manual, attempt, status, reason,
-started, duration, detail, error, traceback, fence, counted, completes.
+end (0 ends it), `data` of an order; `expected`, `state` and `about` of an instance that takes
+back what it said, and `about` where that stays as it was. A result is: job, slot, manual,
+attempt, status, reason, started, duration, detail, error, traceback, fence, counted, completes.
 
 Answers are lists that begin with their kind:
 
@@ -37,7 +41,8 @@ Answers are lists that begin with their kind:
   asker's token decided); ``free``; ``missing``; ``early, wait``; ``suspect, slot, *open``.
 - finish, release, record_manual: ``recorded, status, detail``; ``released``; ``lost``;
   ``undecided``.
-- renew: ``ok``, ``lost``, ``done``, ``cancelled``; save and cancel: ``yes``, ``no``.
+- renew: ``ok``, ``lost``, ``done``, ``cancelled``; save, cancel and alert: ``yes``, ``no``.
+- instances: token, seen, expected, state, about of each.
 - history: its lines.
 
 *open* is: state, attempt, beat, left, lease, heartbeat, owner. An open run elsewhere than
@@ -97,11 +102,15 @@ Words: TypeAlias = list[Any]  # as they come from a server; their order is in th
 
 
 class Call(NamedTuple):
-    """One operation on its way to a server."""
+    """One operation on its way to a server.
+
+    `present` is the head of an operation of that name, which goes along in the same round trip.
+    """
 
     operation: str
     head: tuple[Scalar, ...]
     items: tuple[tuple[Scalar, ...], ...] = ()
+    present: tuple[Scalar, ...] = ()
 
 
 class Reply(NamedTuple):
@@ -125,7 +134,8 @@ class Reply(NamedTuple):
 def claim_call(wishes: Sequence[Wish], owner: Owner, wins: int, pace: Pace) -> Call:
     """Return a claim of the wishes that a store can hold."""
     head = (*owner_words(owner), wins, pace.tolerance_ms, pace.expected_ms, pace.steady_ms)
-    return Call("claim", head, tuple(_wish(wish, pace) for wish in wishes if is_sound(wish)))
+    items = tuple(_wish(wish, pace) for wish in wishes if is_sound(wish))
+    return Call("claim", head, items, _present(owner))
 
 
 def _wish(wish: Wish, pace: Pace) -> tuple[Scalar, ...]:
@@ -172,12 +182,17 @@ def _result(result: Result) -> tuple[Scalar, ...]:
 def renew_call(leases: Sequence[Lease], owner: Owner, lease_ms: int) -> Call:
     """Return a renewal of the leases that a store can hold."""
     items = tuple((*lease.key, lease.attempt) for lease in leases if is_storable(lease.key))
-    return Call("renew", (owner.token, lease_ms), items)
+    return Call("renew", (owner.token, lease_ms), items, _present(owner))
 
 
 def look_call(operation: str, jobs: Iterable[str], owner: Owner) -> Call:
     """Return a look, or the question for all that is unfinished."""
-    return Call(operation, (owner.token,), tuple((job,) for job in names(jobs)))
+    present = () if operation == "look" else _present(owner)
+    return Call(operation, (owner.token,), tuple((job,) for job in names(jobs)), present)
+
+
+def _present(owner: Owner) -> tuple[Scalar, ...]:
+    return () if owner.presence is None else (owner.token, *owner.presence)
 
 
 def history_call(

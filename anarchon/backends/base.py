@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .._runs import Run
     from .._values import (
+        Alerts,
         Claims,
         Lease,
         Limits,
@@ -186,6 +187,16 @@ class LeaseBackend(ClaimBackend):
     @abstractmethod
     def cancel(self, key: RunKey) -> bool:
         """Close a waiting run, flag a running one; False when no such run is open."""
+
+    @abstractmethod
+    def alert(self, keys: Sequence[RunKey], *, owner: Owner) -> Alerts:
+        """Decide who tells that nobody has finished these slots; True: the asker does.
+
+        Nobody does where the run is closed as a success, failed, interrupted, or skipped for
+        another reason than an overlap; nor where this slot or a newer one of the job was told of
+        by somebody else. A repeat by who tells is answered so again. The keys are of slots, each
+        of another job.
+        """
 
     @abstractmethod
     def trigger(self, keys: Sequence[RunKey], *, data: str | None) -> None:

@@ -75,6 +75,7 @@ class _Runs:
         self._lines: dict[RunKey, dict[int, AttemptRow]] = {}
         self._checkpoints: dict[RunKey, str] = {}
         self._presents: dict[str, Present] = {}
+        self._told: dict[str, tuple[int, str]] = {}
         self._paused_until_ms = 0
 
     def run(self, key: RunKey) -> RunState | None:
@@ -139,6 +140,14 @@ class _Runs:
     def presents(self) -> list[Present]:
         """Return the instances that are kept."""
         return list(self._presents.values())
+
+    def told_of(self, job: str) -> tuple[int, str] | None:
+        """Return the newest slot of a job that was told of as unfinished, and by whom."""
+        return self._told.get(job)
+
+    def put_told(self, job: str, slot_ms: int, token: str) -> None:
+        """Replace that slot."""
+        self._told[job] = (slot_ms, token)
 
     def paused_until(self) -> int:
         """Return until when every job is paused."""
