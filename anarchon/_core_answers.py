@@ -152,7 +152,8 @@ class Answers:
         """Become a backup of the open runs named, and tell of the runs closed in passing."""
         self.seen(claims.open, how)
         for closed in claims.closed:
-            self._watches.forget(RunKey(closed.job, closed.slot))
+            if not closed.manual:  # which may be of a slot that has a run of its own
+                self._watches.forget(RunKey(closed.job, closed.slot))
             self._tell(closed)
 
     def _unblock(self, key: RunKey) -> None:
@@ -230,7 +231,8 @@ class Answers:
             if pending is not None:
                 job = self._slots.jobs[wish.key.job]
                 self._slots.line.stand_aside(job, pending, how.received + wait)
-        self._slots.supersede(wish.key, now, why)
+        if not wish.key.manual:
+            self._slots.supersede(wish.key, now, why)
 
     def _decided_here(self, run: Run, wish: Wish) -> None:
         """Tell of what this very instance decided, unless it has told of that before.

@@ -242,8 +242,8 @@ class Attempts:
     # --- inside ---
 
     def _start(self, held: Held, now: Now) -> None:
-        # The time at which a manual run was asked for is its slot, by another thread's reading.
-        started_ms = max(now.wall_ms, held.key.slot_ms) if held.key.manual else now.wall_ms
+        # The time at which a run was called for is its slot, by another thread's reading.
+        started_ms = max(now.wall_ms, held.key.slot_ms) if held.called else now.wall_ms
         action = held.start(started_ms, now.mono)
         run = held.run(self._here, "running")
         if held.reason == "takeover":

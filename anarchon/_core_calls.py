@@ -90,13 +90,14 @@ class Calls:
             self._unlisted.update(dict.fromkeys(jobs))
 
     def listed(self, jobs: Iterable[str]) -> None:
-        """The store has said which runs of these jobs are open, or nobody cares any more."""
+        """The store is asked which runs of these jobs are open, or nobody cares any more."""
         for name in jobs:
             self._unlisted.pop(name, None)
 
     def stop(self) -> None:
-        """Ask for no open runs any more."""
+        """Ask for no open runs any more, nor for what the fleet is asked for."""
         self._unlisted.clear()
+        self._commands_at = inf
 
     # --- what became of a call ---
 
@@ -119,6 +120,8 @@ class Calls:
             self._race.watches.look_failed(now.mono)
         elif isinstance(call, Claim):
             self._race.failed(call)
+        elif isinstance(call, Unfinished):
+            self.list_jobs(name for name in call.jobs if name in self._race.slots.jobs)
         if self.outage.begins(self._gate_of(call), now.mono):
             self._out.append(StoreDown(error))
 
@@ -235,7 +238,9 @@ class Calls:
             if skips := missed.ready(BATCH):
                 return Skip(skips)
             if self._unlisted:
-                return Unfinished(tuple(islice(self._unlisted, BATCH)))
+                jobs = tuple(islice(self._unlisted, BATCH))
+                self.listed(jobs)  # what is asked about again meanwhile is news to this call
+                return Unfinished(jobs)
         if (claim := self._race.next_claim(now, stopping=stopping)) is not None:
             return claim
         # What looks for its place may take many calls, for which nobody should wait.

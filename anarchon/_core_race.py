@@ -61,6 +61,7 @@ class Race:
         self.rounds = Rounds(settings.workers, rng)
         self.unknown: Claim | None = None  # sent, and not answered: repeat it first
         self._flying: Claim | None = None
+        self._orders_next = False  # slots were won the last time, while orders waited
 
     @property
     def undecided(self) -> bool:
@@ -86,7 +87,8 @@ class Race:
         elif free == 0:
             # No worker, but a dead run that nobody may continue can still be closed.
             wins = 0
-            wishes = self._takeovers(watch for watch in self._ready(now) if watch.dead)
+            dead = (watch for watch in self._ready(now) if watch.dead)
+            wishes = self._takeovers(dead, self.rounds.offer)
         else:
             return None
         return self._sent(Claim(tuple(wishes), wins)) if wishes else None
@@ -174,24 +176,31 @@ class Race:
     def _wishes(self, now: Now) -> list[Wish]:
         """Return the offer: runs to take over, then slots, the one due again soonest first.
 
-        Last come the runs that the fleet is asked for.
+        Last come the runs that the fleet is asked for; before the slots, where those were won
+        by the last claim instead, so that neither waits for the end of the others.
         """
-        ready = self._ready(now)
-        wishes = self._takeovers(watch for watch in ready if not watch.key.is_ordered)
+        ready, most = self._ready(now), self.rounds.offer
+        wishes = self._takeovers((w for w in ready if not w.key.is_ordered), most)
+        if self._orders_next:
+            wishes += self._orders(ready, wishes)
         used = {wish.key.job for wish in wishes}
         chosen = self.slots.line.first(
-            self.rounds.offer - len(wishes),
+            most - len(wishes),
             lambda job: job.spec.name not in used and self._may_claim(job, now),
         )
         for job, pending in chosen:
             key, reason = pending.key, pending.reason
             self.answers.specs[key] = job.spec
             wishes.append(Wish(key, 1, reason, job.spec.terms, fence_seen=job.fence_seen))
-            used.add(key.job)
-        ordered = (w for w in ready if w.key.is_ordered and w.key.job not in used)
-        return wishes + self._takeovers(ordered)[: self.rounds.offer - len(wishes)]
+        return wishes + self._orders(ready, wishes)
 
-    def _takeovers(self, watches: Iterable[Watch]) -> list[Wish]:
+    def _orders(self, ready: Iterable[Watch], wishes: list[Wish]) -> list[Wish]:
+        """Return the runs to offer that the fleet is asked for, beside what is offered already."""
+        used = {wish.key.job for wish in wishes}
+        ordered = (w for w in ready if w.key.is_ordered and w.key.job not in used)
+        return self._takeovers(ordered, self.rounds.offer - len(wishes))
+
+    def _takeovers(self, watches: Iterable[Watch], most: int) -> list[Wish]:
         """Return the first part of an offer: a claim names a job at most once.
 
         Our own runs, of which nothing is known here, are granted whatever `wins` says: after
@@ -203,7 +212,7 @@ class Race:
             name = watch.key.job
             if name in wishes or (watch.mine and not workers):
                 continue
-            if len(wishes) < self.rounds.offer:
+            if len(wishes) < most:
                 job = self.slots.jobs[name]
                 workers -= watch.mine
                 self.answers.specs[watch.key] = job.spec
@@ -222,7 +231,11 @@ class Race:
         self._flying = None
         self.slots.in_flight = frozenset()
         won = self.answers.claimed(claim, claims, how, now)
-        left = self._any_slot(now) or bool(self._ready(now))
+        ready = self._ready(now)
+        if won:
+            passed = any(watch.key.is_ordered for watch in ready)
+            self._orders_next = passed and not any(held.key.is_ordered for held in won)
+        left = self._any_slot(now) or bool(ready)
         self.rounds.follow(len(claim.wishes), claim.wins, len(won), now.mono, left=left)
         return won
 

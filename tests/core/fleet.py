@@ -20,6 +20,7 @@ from anarchon._messages import (
     Finish,
     Look,
     Now,
+    Ordered,
     RecordManual,
     Release,
     Renew,
@@ -77,11 +78,14 @@ class Play:
         self.store._time = self
         self.store._steady = self.steady = steady
         self.store.open(Limits())
-        settings = Settings(LEASE_SECONDS, HEARTBEAT, WORKERS, "here", ME.token, leases)
+        control = (None, 1.0, 5.0)[seed % 3]
+        settings = Settings(LEASE_SECONDS, HEARTBEAT, WORKERS, "here", ME.token, leases, control)
         self.core = Core(settings, Random(seed))
         self.flying: dict[str, tuple[StoreCall, float, object]] = {}
         self.live: dict[Lease, StartRun] = {}
         self.stuck: set[Lease] = set()
+        self.aborted: set[Lease] = set()
+        self.ordered: dict[RunKey, str | None] = {}  # and with what data
         self.starts: list[Lease] = []
         self.manual = 0
         self.returns = 0
@@ -119,7 +123,7 @@ class Play:
             return actions
         view = self.core.view()
         assert view.running == len(self.live)
-        working = [run for run in self.live if not run.key.manual and run not in self.stuck]
+        working = [run for run in self.live if not run.key.is_called and run not in self.stuck]
         assert len(working) + view.free_workers <= WORKERS
         return actions
 
@@ -131,14 +135,17 @@ class Play:
                 self.flying[place] = (action, self.mono, None)
         match action:
             case StartRun(lease=lease):
+                self._check_ordered(action)
                 assert not self.stopping, "a start after stop"
                 assert lease not in self.starts, "an attempt starts twice"
                 slots = [run for run in self.live if run.key == lease.key]
                 assert not slots, "an attempt beside an older one of the same run"
                 self.starts.append(lease)
                 self.live[lease] = action
-            case Abort(lease=lease):
+            case Abort(lease=lease, reason=reason):
                 assert lease in self.live, "an abort of what doesn't run"
+                assert reason != "lost" or not lease.key.manual or lease.key.is_backfill
+                self.aborted.add(lease)
             case Return():
                 self.returns += 1
                 assert self.returns <= self.manual
@@ -152,6 +159,16 @@ class Play:
                 self.stopped = True
         if getattr(action, "kind", "") == "stuck":
             self.stuck.update(run for run in self.live if run.key == action.key)
+
+    def _check_ordered(self, start: StartRun) -> None:
+        """What the fleet was asked for brings its data, and past slots come one at a time."""
+        key = start.lease.key
+        if key in self.ordered:
+            data = self.ordered[key]
+            assert (start.data, start.has_data) == (data, data is not None)
+        if key.is_backfill:
+            beside = [run for run in self.live if run.key.is_backfill and run.key.job == key.job]
+            assert self.aborted.issuperset(beside), "a backfill beside another"
 
     def feed_tick(self) -> list[Action]:
         return self.feed(Tick())
@@ -226,14 +243,16 @@ class Play:
         """Let somebody else claim, renew or end a run."""
         owner = RIVALS[number % 2]
         mine = [held for held in self.rivals if held[0] == owner]
-        if number % 3 == 0 or not mine:
+        if number % 5 == 0 and self.ordered:
+            key = list(self.ordered)[number % len(self.ordered)]
+            terms = JOBS[0].terms._replace(budget=0)
+            self._rival_claims(owner, Wish(key, 1, "manual", terms))
+        elif number % 3 == 0 or not mine:
             spec = JOBS[number % len(JOBS)]
             slot = spec.schedule.latest_ms(self.wall_ms())
             if slot is not None:
                 wish = Wish(RunKey(spec.name, slot), 1, "scheduled", spec.terms)
-                said = self.store.claim([wish], owner=owner, wins=1, pace=Pace(self.mono))
-                if type(said.answers[0]).__name__ == "Won":
-                    self.rivals.append((owner, wish.key, 1))
+                self._rival_claims(owner, wish)
         elif number % 3 == 1:
             leases = [Lease(key, attempt) for _, key, attempt in mine]
             self.store.renew(leases, owner=owner, lease_ms=LEASE_SECONDS * 1000)
@@ -242,6 +261,11 @@ class Play:
             self.rivals.remove(held)
             ends = [Result(held[1], held[2], "success", "scheduled", self.wall_ms(), 1)]
             (self.store.finish if number % 2 else self.store.release)(ends, owner=owner)
+
+    def _rival_claims(self, owner: Owner, wish: Wish) -> None:
+        said = self.store.claim([wish], owner=owner, wins=1, pace=Pace(self.mono))
+        if type(said.answers[0]).__name__ == "Won":
+            self.rivals.append((owner, wish.key, 1))
 
     # handlers and calls of the user
 
@@ -259,6 +283,25 @@ class Play:
             self.manual += 1
             key = RunKey(JOBS[number % len(JOBS)].name, self.now.wall_ms, f"m{self.manual}")
             self.feed(RunNow(key, None))
+
+    def order(self, number: int) -> None:
+        """Ask the fleet for a run, or for two past slots, and perhaps tell the core of it."""
+        spec, count, data = JOBS[number % len(JOBS)], len(self.ordered), None
+        if number % 2:
+            data = "[1]" if number % 4 == 1 else None
+            asked_ms = self.wall_ms() + 1000 * (number % 7 - 3)  # by the clock of whoever asks
+            keys = [RunKey(spec.name, asked_ms, f"trigger-{count}")]
+        else:
+            latest = spec.schedule.latest_ms(self.wall_ms())
+            slots = [] if latest is None else [spec.schedule.latest_ms(latest - 1), latest]
+            keys = [
+                RunKey(spec.name, slot, f"backfill-{count}-{n}")
+                for n, slot in enumerate(slot for slot in slots if slot is not None)
+            ]
+        self.ordered.update(dict.fromkeys(keys, data))
+        self.store.trigger(keys, data=data)
+        if number % 3:
+            self.feed(Ordered(spec.name))
 
     def stop(self, seconds: float) -> None:
         self.stopping = True

@@ -12,26 +12,28 @@ Branch coverage from this folder alone (100 % of `_core.py` and `_states.py` at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anarchon._messages import (
     Claim,
     Look,
     Renew,
 )
+from anarchon._values import Lease
 from tests.core.stage import MONO0, Stage
-from tests.core.words import T0, aged, held, key, lease, won
+from tests.core.words import T0, aged, held, job, key, lease, ordered, won
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anarchon._messages import (
         Action,
+        JobSpec,
     )
     from anarchon._values import (
         Answer,
-        Lease,
         OpenRun,
+        RunKey,
         Wish,
     )
 
@@ -145,6 +147,29 @@ class Story(Stage):
         self.claimed(won())
         self.unstarted(self.started()[-1])
         self.settled()
+
+
+def asked_for(*runs: RunKey, jobs: tuple[JobSpec, ...] = (), **how: Any) -> Story:
+    """Let one instance with a job that is seldom due hear of what the fleet is asked for."""
+    story = Story(*(jobs or [job(every=600)]), start=False, **how)
+    story.tick()
+    story.open_runs(*(ordered(run) for run in runs))
+    return story
+
+
+def begun(run: RunKey, **how: Any) -> tuple[Story, Lease]:
+    """Let an instance win such a run and start its handler."""
+    story = asked_for(run, **how)
+    story.until(Claim)
+    story.claimed(won())
+    assert story.started() == [Lease(run, 1)]
+    return story, Lease(run, 1)
+
+
+def wish_of(story: Story, within: float = 120) -> Wish:
+    """Let time pass until a claim of a single run."""
+    (wish,) = story.until(Claim, within).wishes
+    return wish
 
 
 def claimed_slots(story: Story) -> list[tuple[str, float, str]]:

@@ -18,6 +18,7 @@ from anarchon._messages import (
     Look,
     Note,
     Now,
+    Ordered,
     RecordManual,
     Release,
     Renew,
@@ -97,9 +98,10 @@ class Stage:
         lease: float = 30,
         heartbeat: float = 10,
         leases: bool = True,
+        control: float | None = None,
         start: bool = True,
     ) -> None:
-        self.settings = Settings(lease, heartbeat, workers, "here:1", ME, leases)
+        self.settings = Settings(lease, heartbeat, workers, "here:1", ME, leases, control)
         self.chance = Chance(chance)
         self.core = Core(self.settings, self.chance)
         self.mono = MONO0
@@ -295,6 +297,10 @@ class Stage:
         run = RunKey(name, self.now.wall_ms, token)
         self.feed(RunNow(run, how.get("data"), "data" in how))
         return Lease(run, 1)
+
+    def ordered(self, name: str = "sync") -> list[Action]:
+        """This process has asked the fleet for a run."""
+        return self.feed(Ordered(name))
 
     def unstarted(self, run: Lease) -> list[Action]:
         """No thread could be had for the handler."""

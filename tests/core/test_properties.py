@@ -17,6 +17,7 @@ STEPS = st.lists(
         st.tuples(st.sampled_from(["wake", "wake", "lane", "lane", "lane", "keeper"]), NUMBER),
         st.tuples(st.sampled_from(["late", "lose", "lose after", "rival", "end", "probe"]), NUMBER),
         st.tuples(st.sampled_from(["run now", "sleep", "step", "job", "stop", "pause"]), NUMBER),
+        st.tuples(st.just("order"), NUMBER),
     ),
     min_size=30,
     max_size=120,
@@ -72,6 +73,8 @@ def happen(play: Play, step: str, number: int) -> None:
         play.change_job(number // 3)
     elif step == "stop" and number > 57:
         play.stop(number - 57)
+    elif step == "order":
+        play.order(number)
     elif step == "pause":
         play.store.pause(None, duration_ms=number * 10)
 

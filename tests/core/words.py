@@ -113,13 +113,30 @@ def handed_over(run: RunKey, attempt: int = 1) -> OpenRun:
     return OpenRun(run, "waiting", attempt)
 
 
+def triggered(job: str = "sync", at: float = 0, number: int = 1) -> RunKey:
+    """Return a run that the fleet was asked for at that instant."""
+    return RunKey(job, ms(at), f"trigger-{number}")
+
+
+def backfilled(job: str = "sync", slot: float = -60, number: int = 1) -> RunKey:
+    """Return a past slot that the fleet was asked for."""
+    return RunKey(job, ms(slot), f"backfill-call-{number}")
+
+
+def ordered(run: RunKey) -> OpenRun:
+    """Return a run that nobody has taken yet."""
+    return OpenRun(run, "waiting", 0)
+
+
 def record(run: RunKey, status: str, attempt: int = 1, detail: str | None = None) -> Run:
     """Return a line of history."""
     return Run(run.run_id, run.job, run.slot_ms, instant(run.slot_ms), attempt, status, detail)
 
 
-def won(left: float = 30, fence: int = 1, attempt: int | None = None) -> Callable[[Wish], Answer]:
-    return lambda wish: Won(wish.key, attempt or wish.wants, round(left * 1000), fence)
+def won(
+    left: float = 30, fence: int = 1, attempt: int | None = None, data: str | None = None
+) -> Callable[[Wish], Answer]:
+    return lambda wish: Won(wish.key, attempt or wish.wants, round(left * 1000), fence, data)
 
 
 def held(attempt: int = 1, **how: object) -> Callable[[Wish], Answer]:
