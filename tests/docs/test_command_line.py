@@ -29,13 +29,14 @@ COMMANDS = [session for session in SESSIONS if session[0].startswith("anarchon "
 LIVE = ("anarchon run", "anarchon tail -n 2")
 STATUSES = {'anarchon cancel sync "2026-12-01 08:00"': 1}
 # What these print depends on the time and on the machine.
-CHANGING = ("jobs", "run", "run-now", "doctor")
+CHANGING = ("jobs", "run", "run-now", "doctor", "trigger", "backfill")
 CHANGES = [
     (r"20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?", "WHEN"),
     (r"(?<= )(\d+[dhms]+)+(?= )", "IN"),
     (r"'/.*/jobs.db'", "'/srv/shop/jobs.db'"),
     (r"sqlite 3[\d.]+", "sqlite 3"),
     (r"\d+ ms", "N ms"),
+    (r"(?<=trigger-)[0-9a-f]{16}|(?<=backfill-)[0-9a-f]{12}", "TOKEN"),
     (r"on \S+:\d+", "on WHO"),
     (r"[^\n]* tzdata: [^\n]*", "TZDATA"),
     (r" +", " "),

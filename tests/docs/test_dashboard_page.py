@@ -119,7 +119,8 @@ def test_the_numbers_of_the_page():
 def test_the_buttons_of_the_page():
     shown = {word for row in rows(PAGE, "button", "does") for word in row[0].split(", ")}
     assert shown == {
-        "Run now", "Pause", "Resume", "Pause all jobs", "Resume all jobs", "Cancel the run"
+        "Run now", "Trigger", "Backfill", "Pause", "Resume", "Pause all jobs", "Resume all jobs",
+        "Cancel the run",
     }  # fmt: skip
     assert len(_actions._ACTIONS) == len(shown)
 

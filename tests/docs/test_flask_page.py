@@ -95,6 +95,8 @@ def test_a_command_does_what_it_says(tmp_path, command):
         "pause": lines[0].startswith("sync is paused on every instance, for 1h30m"),
         "resume": lines[0].startswith("sync is resumed"),
         "cancel": lines == ["sync @ 2026-12-01T09:00:00.000Z: no such run is open"],
+        "trigger": lines[0].startswith("trigger-") and len(lines) == 3,
+        "backfill": any(line.startswith("sync: 21 slots, from 2026-12-01T06:00") for line in lines),
         "run-now": lines[0] == "syncing for app" and ": success, attempt 1, " in lines[1],
         "run": lines[0].startswith("2 jobs on <SqliteBackend "),
     }
