@@ -82,7 +82,9 @@ def test_a_second_interrupt_ends_at_once_and_quietly(tmp_path):
         assert process.returncode == 130
 
 
-def test_what_jobs_print_is_apart_from_json(project):
+def test_what_jobs_print_is_apart_from_json(tmp_path):
+    """In a store of its own: in the other one runs are asked for that wait for an instance."""
+    project = Project(tmp_path, shop__jobs=JOBS, settings=SETTINGS)
     out, err = project.said("anarchon", "run-now", "talk", "--json")
     assert (json.loads(out)["status"], err) == ("success", "hello\n")
     out, err = project.said("anarchon", "run-now", "talk")
