@@ -42,6 +42,7 @@ from ._core_missed import UNREACHABLE
 from ._core_race import Race
 from ._core_stop import Stopping
 from ._messages import (
+    Alert,
     Answered,
     Claim,
     Completing,
@@ -63,6 +64,7 @@ from ._messages import (
 )
 from ._named import NamedTuple
 from ._values import (
+    Alerts,
     Claims,
     Looked,
     Renewed,
@@ -229,6 +231,8 @@ class Core:
                 self._attempts.settled(settled, now)
             case RecordManual(), Settled() as settled:
                 self._attempts.recorded_manual(settled)
+            case Alert(), Alerts() as alerts:
+                self._race.answers.alerted(call, alerts)
             case _:
                 wrong = TypeError(f"the store answered {type(call).__name__} with the wrong type")
                 self._calls.failed(call, wrong, now)
@@ -277,12 +281,15 @@ class Core:
             self._calls.list_jobs(sorted(name for name in asked if name in self._specs))
             if self._held.orphaned:
                 self._catch_up(sorted(self._held.orphaned), now)
+            for key, status in self._attempts.over:
+                self._race.slots.expected.ended(key, status)
             self._race.answers.handed_over(self._attempts.handed_over, now.mono)
             self._race.slots.collect(now, self._blame())
             self._out.extend(self._race.slots.schedules.take_notes())
             self._race.plan(now)
         self._attempts.bereft.clear()
         self._attempts.sought.clear()
+        self._attempts.over.clear()
         self._held.orphaned.clear()
         self._attempts.handed_over.clear()
         self._attempts.start_due(now)

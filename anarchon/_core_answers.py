@@ -15,6 +15,7 @@ from ._core_missed import first_covered
 from ._messages import (
     Emit,
     Note,
+    Overdue,
 )
 from ._values import (
     Closed,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ._core_watches import Watch, Watches
     from ._messages import (
         Action,
+        Alert,
         Answered,
         Claim,
         JobSpec,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     )
     from ._runs import Run
     from ._values import (
+        Alerts,
         Answer,
         Claims,
         Lease,
@@ -139,6 +142,14 @@ class Answers:
                 self._unblock(blocked)
         self.seen(looked.wrong, how)
 
+    def alerted(self, call: Alert, alerts: Alerts) -> None:
+        """Take in which of some late slots are to be told of here."""
+        for key, tells in zip(call.keys, alerts.answers, strict=True):
+            self._slots.expected.asked(key)
+            job = self._slots.jobs.get(key.job)
+            if tells and job is not None:
+                self._out.append(Overdue(key, job.spec))
+
     def handed_over(self, leases: Iterable[Lease], mono: float) -> None:
         """Back up what was given up here as well; others may have it until the next look."""
         for lease in leases:
@@ -152,9 +163,10 @@ class Answers:
         """Become a backup of the open runs named, and tell of the runs closed in passing."""
         self.seen(claims.open, how)
         for closed in claims.closed:
-            if not closed.manual:  # which may be of a slot that has a run of its own
-                self._watches.forget(RunKey(closed.job, closed.slot))
-            self._tell(closed)
+            key = RunKey(closed.job, closed.slot, closed.run_id if closed.manual else "")
+            self._watches.forget(key)
+            if not closed.manual or self._held.of(key) is None:  # else its own end tells of it
+                self._tell(closed)
 
     def _unblock(self, key: RunKey) -> None:
         """The dead run that blocked a slot was answered for: ask for the slot again."""
@@ -200,8 +212,9 @@ class Answers:
                 self._taken(wish)
                 if watch is not None and watch.wants == wish.wants:
                     return watch
-            case Closed(run=run, by=by):
+            case Closed(run=run, by=by, status=status, detail=detail):
                 self.fleet.note(by, how.received)
+                self._slots.expected.ended(wish.key, status, detail)
                 self._watches.forget(wish.key)
                 if run is None:
                     self._taken(wish)

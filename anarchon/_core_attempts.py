@@ -82,6 +82,7 @@ class Attempts:
         self.manuals: dict[Lease, Result] = {}  # manual runs to write down as running
         self.put_off = PutOff(settings.heartbeat)
         self.bereft: set[str] = set()  # jobs of which somebody else has a run of ours
+        self.over: list[tuple[RunKey, Status]] = []  # runs that are recorded as over
         self.sought: set[str] = set()  # jobs whose next ordered run may be waiting by now
         self.handed_over: list[Lease] = []  # given up here, and open to everybody
         self._untold: dict[Lease, Held] = {}  # manual runs with a result not yet recorded
@@ -298,6 +299,7 @@ class Attempts:
                 self._emit(held, "interrupted", UNSTARTED.detail)
             case Recorded(status=status, detail=detail):
                 held.note("settle")
+                self.over.append((held.key, status))
                 self._emit(held, status, detail)
             case Lost():
                 held.note("lose")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ._core_backoff import Outage
 from ._messages import (
+    Alert,
     Claim,
     Finish,
     Look,
@@ -204,7 +205,8 @@ class Calls:
 
     def _queued(self) -> bool:
         attempts = self._attempts
-        return bool(attempts.finishes or attempts.releases or attempts.manuals or self._unlisted)
+        ours = attempts.finishes or attempts.releases or attempts.manuals
+        return bool(ours or self._unlisted or self._race.slots.expected.late)
 
     def _next_lane_call(self, now: Now, *, stopping: bool) -> LaneCall | None:
         """Ends come first and claims last, but what manual runs need takes turns with the rest.
@@ -243,6 +245,8 @@ class Calls:
                 return Unfinished(jobs)
         if (claim := self._race.next_claim(now, stopping=stopping)) is not None:
             return claim
+        if known and (late := self._race.slots.expected.late):
+            return Alert(tuple(islice(late.values(), BATCH)))
         # What looks for its place may take many calls, for which nobody should wait.
         return Skip(skips) if known and (skips := missed.seeking(BATCH)) else None
 

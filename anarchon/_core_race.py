@@ -197,7 +197,9 @@ class Race:
     def _orders(self, ready: Iterable[Watch], wishes: list[Wish]) -> list[Wish]:
         """Return the runs to offer that the fleet is asked for, beside what is offered already."""
         used = {wish.key.job for wish in wishes}
-        ordered = (w for w in ready if w.key.is_ordered and w.key.job not in used)
+        ordered = [w for w in ready if w.key.is_ordered and w.key.job not in used]
+        # A past slot that waits for another, or for the end of a pause, hides nothing.
+        ordered.sort(key=lambda watch: watch.key.is_backfill)
         return self._takeovers(ordered, self.rounds.offer - len(wishes))
 
     def _takeovers(self, watches: Iterable[Watch], most: int) -> list[Wish]:

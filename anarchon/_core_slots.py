@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._core_due import NextSlots
+from ._core_expected import Expectations
 from ._core_jobs import JobSlots, Pending
 from ._core_line import Line
 from ._core_missed import Misses
@@ -47,7 +48,8 @@ MOST_TRIES = 32
 class Slots:
     """The slots of all jobs.
 
-    `recover`: a job that is new here has its latest slot caught up. `late_ms`: a slot
+    `recover`: a job that is new here has its latest slot caught up, and the store can be asked
+    which slots nobody has finished. `late_ms`: a slot
     found later than this is a catch-up.
     """
 
@@ -61,6 +63,7 @@ class Slots:
         self.line = Line()
         self.waiting = self.line.waiting
         self.missed = Misses()
+        self.expected = Expectations(on=recover)
         self.schedules = Schedules()
         self.in_flight: frozenset[RunKey] = frozenset()  # claimed, and not answered yet
 
@@ -86,6 +89,7 @@ class Slots:
         job.next_ms = None
         self.schedules.forget(name)
         self.missed.remove(name)
+        self.expected.forget(name)
         return True
 
     def catch_up(self, job: JobSlots, now: Now) -> None:
@@ -116,6 +120,7 @@ class Slots:
         self.upcoming.clear()
         self.line.clear()
         self.missed.clear()
+        self.expected.clear()
         self.schedules.clear()
 
     # --- time ---
@@ -132,6 +137,7 @@ class Slots:
         while (due := self.upcoming.pop_due(now.wall_ms)) is not None:
             self._due(due[1], due[0], now, blame)
         self.missed.collect(now)
+        self.expected.collect(now)
 
     def schedule_answered(self, later: Later, now: Now) -> None:
         """Go on with the jobs that have waited for an answer."""
@@ -163,6 +169,7 @@ class Slots:
             yield now.mono + (first[0] - now.wall_ms) / 1000
         yield from self.schedules.wakeups()
         yield from self.missed.wakeups(now)
+        yield from self.expected.wakeups(now)
         yield from self.line.wakeups()
 
     # --- inside ---
@@ -178,6 +185,7 @@ class Slots:
     def _set_pending(self, job: JobSlots, slot_ms: int, reason: Reason) -> None:
         pending = job.pending = Pending(RunKey(job.spec.name, slot_ms), reason)
         self.line.enter(job, pending)
+        self.expected.expect(job.spec, slot_ms)
 
     def _due(self, job: JobSlots, slot_ms: int, now: Now, blame: str) -> None:
         """Slot `slot_ms` is due; when more have passed, only the latest counts."""
@@ -204,6 +212,7 @@ class Slots:
             self._set_pending(job, slot_ms, "catch-up")
         elif following is not None:
             self.missed.add(job.spec.name, slot_ms, slot_ms, following, "too late")
+            self.expected.expect(job.spec, slot_ms)
 
     def _ask_again(self, job: JobSlots, now: Now) -> None:
         known_ms = job.next_ms  # it stays, whatever the schedule says now

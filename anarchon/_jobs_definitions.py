@@ -36,13 +36,16 @@ class Definitions:
     return the scheduler, so that calls chain; without one they are decorators that
     return the function unchanged.
 
-    The host sets the three attributes below, and overrides `_defined` and `_removed` to
-    learn of changes; they are called one at a time, in the order of the changes.
+    The host sets the three attributes below, and overrides `_check`, `_defined` and `_removed`
+    to learn of changes; the last two are called one at a time, in the order of the changes.
     """
 
     _registry: Registry
     _defaults: Defaults
     _timezone: str | None
+
+    def _check(self, job: Job) -> None:
+        """Raise `ConfigurationError` for a job that can't be had here; called before the change."""
 
     def _defined(self, job: Job) -> None:
         """A job was added or put in the place of another; called after the change."""
@@ -314,6 +317,7 @@ class Definitions:
         from .jobs import build_job
 
         job = build_job(name, schedule, handler, options, self._defaults)
+        self._check(job)
         return Addition(job, options.get("replace", False))
 
     def _add(self, additions: list[Addition]) -> None:

@@ -142,14 +142,6 @@ def _limit(value: object, what: str) -> float | None:
     return ms / 1000
 
 
-def _reserved(value: object, what: str) -> None:
-    if value is not None:
-        raise ConfigurationError(
-            f"{what}: {shown(value)} asks for word of slots that nobody finished in time, which"
-            " this version doesn't have; leave it at None"
-        )
-
-
 def _attempts(value: object, what: str) -> int:
     check_askable(value, what)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_ATTEMPTS:
@@ -211,7 +203,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "jitter": _seconds,
     "data": _anything,
     "on_crash": _word("takeover", "abandon"),
-    "expect_within": _reserved,
+    "expect_within": _limit,
     "pass_context": _flag_or_none,
     "replace": _flag,
     "enabled": _flag,

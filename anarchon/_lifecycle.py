@@ -37,7 +37,7 @@ from ._lifecycle_requests import (
 from ._lifecycle_states import LIFECYCLE
 from ._lifecycle_thread import LifeThread, no_thread
 from ._log_lines import Line
-from ._messages import Drained, Emit, Note, Return, RunNow, Stopped, StoreDown, StoreUp
+from ._messages import Drained, Emit, Note, Overdue, Return, RunNow, Stopped, StoreDown, StoreUp
 from ._values import Owner
 from .errors import BackendUnavailable, NotRunning
 
@@ -258,7 +258,7 @@ class Life:
                 if self.engine is not None:
                     stats = self.engine.stats()
                     self.journal.clock(stats.clock_offset, far=stats.clock_far)
-            case Note() | Line():
+            case Note() | Line() | Overdue():
                 self.journal.say(action)
             case StoreDown(error=error):
                 self.journal.store_down(error)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _log_lines as lines
 from ._durations import shown
 from ._lifecycle_outlet import Outlet
 from ._log_lines import Line
-from ._messages import Note
+from ._messages import Note, Overdue
 from ._named import NamedTuple
 from ._one_process import OneProcess
 from ._threads_handler import is_awaitable
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ._clock import Clock
+    from ._explanations import Explanation
     from ._listening import AnyListener, Listeners
     from ._measures import Measures
     from ._runs import Run
     from ._scheduler_options import Options
     from ._values import RunEvent, ServerInfo
+    from .backends.base import ClaimBackend
 
 # So many lines, and events, may wait; what comes on top is dropped and counted.
 BOUND = 10_000
@@ -56,7 +59,8 @@ class Outage(NamedTuple):
     error: str
 
 
-Telling: TypeAlias = "Line | Note | RunTold | Callable[[], Line | None]"
+Event: TypeAlias = "Run | StoreEvent | Callable[[], Explanation]"
+Telling: TypeAlias = "Line | Note | Overdue | RunTold | Callable[[], Line | None]"
 
 
 class Journal:
@@ -90,7 +94,8 @@ class Journal:
             dropped=lambda count: self._write(lines.dropped(count, "log line")),
             failed=lambda _: None,
         )
-        self._events: Outlet[tuple[str, Run | StoreEvent]] = Outlet(
+        self._backend = options.backend
+        self._events: Outlet[tuple[str, Event]] = Outlet(
             "anarchon-events",
             self._deliver,
             bound=EVENTS_BOUND,
@@ -134,11 +139,14 @@ class Journal:
         self._emit(event, run)
         self.measures.tell(lambda meter: meter.run(event, run), self.bug)
 
-    def say(self, told: Line | Note | Callable[[], Line | None]) -> None:
-        """Tell something to the log alone; a function is called on the log's thread.
+    def say(self, told: Line | Note | Overdue | Callable[[], Line | None]) -> None:
+        """Tell something to the log; a function is called on the log's thread.
 
-        After the end, what is left of this life has nobody else to tell: it logs by itself.
+        Of an overdue slot listeners are told as well: what the store says of it by then. After
+        the end, what is left of this life has nobody else to tell: it logs by itself.
         """
+        if isinstance(told, Overdue):
+            self._emit("overdue", partial(_explained, self._backend, told, self._clock))
         if not self._log.put(told):
             with suppress(BaseException):
                 self._write(told)
@@ -197,12 +205,13 @@ class Journal:
 
     # --- on the two threads ---
 
-    def _emit(self, event: str, told: Run | StoreEvent) -> None:
+    def _emit(self, event: str, told: Event) -> None:
         if self._listeners.of(event):
             self._events.put((event, told))
 
-    def _deliver(self, item: tuple[str, Run | StoreEvent]) -> None:
-        event, told = item
+    def _deliver(self, item: tuple[str, Event]) -> None:
+        event, made = item
+        told: Any = made() if callable(made) else made
         for listener in self._listeners.of(event):
             try:
                 with OneProcess():
@@ -215,6 +224,8 @@ class Journal:
             line = lines.run_line(told.event, told.run)
         elif isinstance(told, Note):
             line = lines.note_line(told)
+        elif isinstance(told, Overdue):
+            line = lines.overdue(told.key, told.spec.job.expect_within)
         elif isinstance(told, Line):
             line = told
         else:
@@ -236,6 +247,16 @@ class Journal:
         # Another scheduler may have come in between, and counts on it.
         if _shown_for and not self.logger.hasHandlers():
             self.logger.addHandler(_console)
+
+
+def _explained(store: ClaimBackend, late: Overdue, clock: Clock) -> Explanation:
+    """Ask the store what became of a slot so far."""
+    from ._explanations import lines_around, plan_of, told, untold
+
+    name, slot_ms = late.key.job, late.key.slot_ms
+    around, plan = lines_around(store, name, slot_ms), plan_of(late.spec.job, store)
+    known = told(name, slot_ms, around, plan)
+    return known or untold(name, slot_ms, around, plan, int(clock.wall() * 1000))
 
 
 def _now(clock: Clock) -> datetime:

@@ -15,6 +15,7 @@ from .errors import ConfigurationError
 if TYPE_CHECKING:
     from typing import Self
 
+    from ._explanations import Explanation
     from ._runs import Run
     from .events import StoreEvent
 
@@ -38,10 +39,12 @@ UNSET: Any = _Unset()
 
 RunListener: TypeAlias = "Callable[[Run], object]"
 StoreListener: TypeAlias = "Callable[[StoreEvent], object]"
+OverdueListener: TypeAlias = "Callable[[Explanation], object]"
 AnyListener: TypeAlias = Callable[[Any], object]
 
 RunListenerT = TypeVar("RunListenerT", bound=RunListener)
 StoreListenerT = TypeVar("StoreListenerT", bound=StoreListener)
+OverdueListenerT = TypeVar("OverdueListenerT", bound=OverdueListener)
 AnyListenerT = TypeVar("AnyListenerT", bound=AnyListener)
 
 
@@ -90,13 +93,13 @@ class Listening:
     @overload
     def on(self, event: StoreEventName) -> Callable[[StoreListenerT], StoreListenerT]: ...
     @overload
-    def on(self, event: OtherEventName) -> Callable[[AnyListenerT], AnyListenerT]: ...
+    def on(self, event: OtherEventName) -> Callable[[OverdueListenerT], OverdueListenerT]: ...
     @overload
     def on(self, event: RunEvent, fn: RunListener) -> Self: ...
     @overload
     def on(self, event: StoreEventName, fn: StoreListener) -> Self: ...
     @overload
-    def on(self, event: OtherEventName, fn: AnyListener) -> Self: ...
+    def on(self, event: OtherEventName, fn: OverdueListener) -> Self: ...
     def on(self, event: EventName, fn: Any = UNSET) -> Any:
         """Listen to an event.
 
@@ -105,8 +108,9 @@ class Listening:
 
         Args:
             event: ``started success failure interrupted skipped missed takeover lost``
-                bring the `Run`, ``store_down store_up`` a `StoreEvent`. ``overdue`` is
-                reserved: nothing emits it in this version.
+                bring the `Run`, ``store_down store_up`` a `StoreEvent`, and ``overdue``
+                an `Explanation` of a slot that nobody has finished within the
+                ``expect_within`` of its job: one instance tells of each.
             fn: A function of one argument; not ``async def``.
 
         Raises:

@@ -14,6 +14,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
+from ._durations import duration_text
 from ._log_fields import INSTANCE, fields, key_fields, note_fields, printable, run_fields
 from ._named import NamedTuple
 from ._one_process import OneProcess
@@ -267,6 +268,16 @@ def disabled() -> Line:
     """Return the line of a scheduler that was told not to run."""
     text = "enabled=False: no job runs in this process"
     return Line(logging.WARNING, text, fields("disabled"))
+
+
+def overdue(key: RunKey, within: float) -> Line:
+    """Return the line about a slot that nobody has finished in time."""
+    limit = duration_text(round(within * 1000))
+    return Line(
+        logging.WARNING,
+        printable(f"{_subject(key)}overdue: nobody has finished it within {limit}"),
+        {**fields("overdue"), **key_fields(key)},
+    )
 
 
 def twins(store: str) -> Line:

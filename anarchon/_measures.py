@@ -23,6 +23,7 @@ Operation: TypeAlias = Literal[
     "release",
     "record_manual",
     "unfinished",
+    "alert",
     "renew",
     "look",
 ]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._runs import Run
     from ._values import (
         AbortReason,
+        Alerts,
         Claims,
         Lease,
         Looked,
@@ -73,6 +74,7 @@ class JobSpec(NamedTuple):
     jitter: float
     timeout: float | None
     job: Any = None
+    expect_ms: int | None = None  # how long after its slot a run is to be finished
 
 
 class Settings(NamedTuple):
@@ -107,7 +109,7 @@ class Answered(NamedTuple):
     """
 
     call: StoreCall
-    answer: Claims | Renewed | Looked | Settled
+    answer: Claims | Renewed | Looked | Settled | Alerts
     sent: float
     received: float
     agrees: bool = True
@@ -195,6 +197,12 @@ class Skip(NamedTuple):
     wishes: tuple[SkipWish, ...]
 
 
+class Alert(NamedTuple):
+    """Ask which of these slots, that nobody seems to have finished, are to be told of here."""
+
+    keys: tuple[RunKey, ...]
+
+
 class Unfinished(NamedTuple):
     """Ask for every open run of these jobs."""
 
@@ -219,7 +227,7 @@ class Look(NamedTuple):
     jobs: tuple[str, ...]
 
 
-LaneCall: TypeAlias = Claim | Finish | Release | Skip | Unfinished | RecordManual
+LaneCall: TypeAlias = Claim | Finish | Release | Skip | Unfinished | RecordManual | Alert
 KeeperCall: TypeAlias = Renew | Look
 StoreCall: TypeAlias = LaneCall | KeeperCall
 
@@ -256,6 +264,13 @@ class Emit(NamedTuple):
 
     event: RunEvent
     run: Run
+
+
+class Overdue(NamedTuple):
+    """Nobody has finished a slot in the time that its job says."""
+
+    key: RunKey
+    spec: JobSpec
 
 
 class Note(NamedTuple):
@@ -302,6 +317,7 @@ Action: TypeAlias = (
     | Abort
     | Granted
     | Emit
+    | Overdue
     | Note
     | StoreDown
     | StoreUp

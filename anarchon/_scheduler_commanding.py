@@ -9,6 +9,7 @@ from ._durations import parse_ms
 from ._instants import instant_ms
 from ._jobs_registry import check_name, checked_text
 from ._scheduler_asking import Asking, counted_to, next_after
+from ._scheduler_options import check_watched
 from ._values import BACKFILLED, TRIGGERED, RunKey
 from .errors import BackendUnavailable, ConfigurationError
 from .schedules import slot_source
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ._durations import Duration
     from ._lifecycle import Life
     from .backends.base import LeaseBackend
+    from .jobs import Job
 
 T = TypeVar("T")
 
@@ -36,6 +38,10 @@ class Commanding(Asking):
     def _life(self) -> Life | None:
         """Return the life that is going on in this process; a forked child has none."""
         raise NotImplementedError
+
+    def _check(self, job: Job) -> None:
+        """Refuse a job whose late slots nobody could tell of; see `Definitions`."""
+        check_watched(job, self._options.backend)
 
     def trigger(self, name: str, *, data: Any = None) -> str:
         """Ask the fleet to run a job once, now: exactly one of the instances that have it does.

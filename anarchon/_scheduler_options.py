@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._messages import Settings
+    from .jobs import Job
 
 LEAST_LEASE_MS = 2000
 LEAST_HEARTBEAT_MS = 100
@@ -108,6 +109,15 @@ def check_options(backend: object, **raw: Any) -> Options:
         exit_seconds=parse_ms(raw["exit_timeout"], what="exit_timeout") / 1000,
         control_ms=_control_ms(raw["control"], backend),
     )
+
+
+def check_watched(job: Job, backend: ClaimBackend) -> None:
+    """Raise `ConfigurationError` for a job whose slots nobody could tell of on this store."""
+    if job.expect_within is not None and not isinstance(backend, LeaseBackend):
+        raise ConfigurationError(
+            f"job {job.name!r}: expect_within: {shown(backend)} keeps no leases, so that no one"
+            " instance can be found that tells; leave expect_within at None"
+        )
 
 
 def limit_seconds(value: object, what: str) -> float:

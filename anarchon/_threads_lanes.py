@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from ._log_lines import trouble, write
 from ._measures import StoreCounts
 from ._messages import (
+    Alert,
     Claim,
     Finish,
     Look,
@@ -27,6 +28,7 @@ from ._one_process import OneProcess
 from ._trays import Tray
 from ._values import (
     LATEST_MS,
+    Alerts,
     Claims,
     Looked,
     Renewed,
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     )
     from .backends.base import ClaimBackend, LeaseBackend
 
-StoreAnswer: TypeAlias = Claims | Renewed | Looked | Settled
+StoreAnswer: TypeAlias = Claims | Renewed | Looked | Settled | Alerts
 
 _ANSWERS: dict[type[StoreCall], type[StoreAnswer]] = {
     Claim: Claims,
@@ -62,6 +64,7 @@ _ANSWERS: dict[type[StoreCall], type[StoreAnswer]] = {
     Renew: Renewed,
     Look: Looked,
     Unfinished: Looked,
+    Alert: Alerts,
 }
 _OPERATIONS: dict[type[StoreCall], Operation] = {
     Claim: "claim",
@@ -72,6 +75,7 @@ _OPERATIONS: dict[type[StoreCall], Operation] = {
     Renew: "renew",
     Look: "look",
     Unfinished: "unfinished",
+    Alert: "alert",
 }
 
 
@@ -199,7 +203,7 @@ class Lane:
         self.asking_since = None
         return Reply(self, ask, answer, sent, received, wall)
 
-    def _ask(self, ask: Ask, pace: Pace) -> object:
+    def _ask(self, ask: Ask, pace: Pace) -> object:  # noqa: C901 - a case for each call
         """Make the call. The core sends what needs leases only to a backend that has them."""
         backend = cast("LeaseBackend", self._backend)
         owner = self._owner
@@ -217,6 +221,8 @@ class Lane:
                 answer = backend.skip(slots, owner=owner, pace=pace)
             case Unfinished(jobs=jobs):
                 answer = backend.unfinished(jobs, owner=owner)
+            case Alert(keys=keys):
+                answer = backend.alert(keys, owner=owner)
             case RecordManual(results=results):
                 answer = backend.record_manual(results, owner=owner, lease_ms=self._lease_ms)
             case Renew(leases=leases):
@@ -230,10 +236,9 @@ class Lane:
         asked = type(call).__name__.lower()
         if not isinstance(answer, _ANSWERS[type(call)]) or not _is_time(answer.store_ms):
             raise BackendError(f"the store answered {asked} with {type(answer).__name__}")
-        if isinstance(answer, Claims | Settled) and len(answer.answers) != _questions(call):
-            raise BackendError(
-                f"the store gave {len(answer.answers)} answers to {asked} of {_questions(call)}"
-            )
+        told = None if isinstance(answer, Renewed | Looked) else len(answer.answers)
+        if told is not None and told != _questions(call):
+            raise BackendError(f"the store gave {told} answers to {asked} of {_questions(call)}")
         return answer
 
 
@@ -248,5 +253,7 @@ def _questions(call: StoreCall) -> int:
             return len(asked)
         case Finish(results=results) | Release(results=results) | RecordManual(results=results):
             return len(results)
+        case Alert(keys=keys):
+            return len(keys)
         case _:
             return 0

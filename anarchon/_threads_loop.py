@@ -20,6 +20,7 @@ from ._handler_calls import data_of
 from ._log_lines import not_stopped, saying, trouble
 from ._messages import (
     Abort,
+    Alert,
     Answered,
     Claim,
     Completing,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         Emit,
         Input,
         JobSpec,
+        Overdue,
         Return,
         Settings,
     )
@@ -85,7 +87,9 @@ if TYPE_CHECKING:
         ServerInfo,
     )
 
-    Told: TypeAlias = Line | Emit | Note | StoreDown | StoreUp | Return | Drained | Stopped
+    Told: TypeAlias = (
+        Line | Emit | Overdue | Note | StoreDown | StoreUp | Return | Drained | Stopped
+    )
 
 LONGEST_PAUSE = 5.0
 STOP_GRACE = 1.0
@@ -337,7 +341,7 @@ class Loop:
                 self._keeper.send(self.herald.ask(action, self._due, self._now()))
                 for worker in self._workers.fallen():
                     self._inbox.put(WorkerFell(worker))
-            case Claim() | Finish() | Release() | Skip() | Unfinished() | RecordManual():
+            case Claim() | Finish() | Release() | Skip() | Unfinished() | RecordManual() | Alert():
                 self._store.send(self.herald.ask(action, self._due, self._now()))
             case StartRun():
                 self._start_run(action)

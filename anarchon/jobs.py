@@ -28,7 +28,8 @@ class Job:
     """A job as it is defined on a scheduler: immutable, every option filled in.
 
     Durations are seconds; ``timeout`` is None when there is no limit. ``pass_context``
-    says whether the handler is called with the context. ``expect_within`` is reserved.
+    says whether the handler is called with the context. ``expect_within`` is None when nobody
+    waits for its slots to be finished.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Job:
     jitter: float = 0.02
     data: Any = field(default=None, repr=False, compare=False)
     on_crash: OnCrash = "takeover"
-    expect_within: None = None
+    expect_within: float | None = None
     pass_context: bool = False
     enabled: bool = True
     description: str = ""
@@ -68,7 +69,8 @@ class JobOptions(TypedDict, total=False):
         jitter: The mean spacing of two instances' claims; 0 turns that off.
         data: What the handler finds as ``ctx.data``.
         on_crash: ``"takeover"`` by another instance, or ``"abandon"`` the run.
-        expect_within: Reserved; must be None.
+        expect_within: How long after a slot it is to be finished: else one instance tells, by the
+            event ``overdue``; None for no such time.
         pass_context: Whether to call the handler with the context, where its signature
             doesn't tell.
         replace: Replace a job of this name instead of refusing the second.
@@ -84,7 +86,7 @@ class JobOptions(TypedDict, total=False):
     jitter: Duration
     data: Any
     on_crash: OnCrash
-    expect_within: None
+    expect_within: Duration | None
     pass_context: bool | None
     replace: bool
     enabled: bool
@@ -136,4 +138,5 @@ def spec_of(job: Job, *, lease_ms: int, heartbeat_ms: int) -> JobSpec:
         catch_up_ms=round(job.catch_up * 1000),
     )
     source = slot_source(job.schedule)
-    return JobSpec(job.name, source, terms, job.jitter, job.timeout, job)
+    expect_ms = None if job.expect_within is None else round(job.expect_within * 1000)
+    return JobSpec(job.name, source, terms, job.jitter, job.timeout, job, expect_ms)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .jobs import Job, OnCrash, Overlap
 
 
-class Scheduler(Definitions, Calling, Commanding, Listening):
+class Scheduler(Calling, Commanding, Definitions, Listening):
     """Runs jobs in this process, sharing them with every other instance on the same store.
 
     Args:

@@ -36,7 +36,7 @@ def run_of(row: Row) -> RunState | None:
         return None
     run = RunState(RunKey(*row[:3]), *row[3:])
     known = run.status is None or run.status in _STATUSES
-    least = 0 if run.state == "waiting" and run.key.is_ordered else 1
+    least = 0 if run.state != "running" and run.key.is_ordered else 1
     counted = run.attempt >= least and run.lease_ms >= 0 and run.heartbeat_ms >= 0
     return run if known and counted and _is_text(run.detail) and is_storable(run.key) else None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anarchon._core import Core
 from anarchon._messages import (
     Abort,
+    Alert,
     Answered,
     Claim,
     Emit,
@@ -34,6 +35,7 @@ from anarchon._messages import (
     Unfinished,
 )
 from anarchon._values import (
+    Alerts,
     Claims,
     Lease,
     Looked,
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     )
 
 MONO0 = 4096.0
-LANE = Claim | Finish | Release | Skip | Unfinished | RecordManual
+LANE = Claim | Finish | Release | Skip | Unfinished | RecordManual | Alert
 KEEPER = Renew | Look
 
 
@@ -282,6 +284,10 @@ class Stage:
         """Answer the finish or release in flight: none of it is ours."""
         call = getattr(self, self._slot(Finish | Release))
         return self.settled(*(Lost(Lease(r.key, r.attempt)) for r in call.results))
+
+    def alerted(self, *tells: bool) -> list[Action]:
+        """Answer the question whether late slots are to be told of here."""
+        return self.answer(Alert, Alerts(tells, self.store_ms))
 
     def returns(self, run: Lease) -> list[Action]:
         return self.feed(Ended(run))

@@ -73,6 +73,7 @@ def job(
     timeout: float | None = None,
     lease: float = 30,
     heartbeat: float = 10,
+    expect: float | None = None,
 ) -> JobSpec:
     """Return a job of the story; its catch-up is off unless a test is about that."""
     terms = Terms(
@@ -80,7 +81,8 @@ def job(
     )
     if schedule_at is not None:
         schedule = Once(schedule_at)
-    return JobSpec(name, schedule or Every(every), terms, jitter, timeout)
+    expect_ms = None if expect is None else round(expect * 1000)
+    return JobSpec(name, schedule or Every(every), terms, jitter, timeout, expect_ms=expect_ms)
 
 
 # --- what a store says --------------------------------------------------------

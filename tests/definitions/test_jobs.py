@@ -126,7 +126,7 @@ def test_every_option_is_kept():
         jitter=0,
         data=data,
         on_crash="abandon",
-        expect_within=None,
+        expect_within="5m",
         pass_context=None,
         replace=True,
         enabled=False,
@@ -143,7 +143,7 @@ def test_every_option_is_kept():
         "catch_up": 7200.0,
         "jitter": 0.0,
         "on_crash": "abandon",
-        "expect_within": None,
+        "expect_within": 300.0,
         "pass_context": False,
         "enabled": False,
         "description": "Copies customers.",
@@ -200,11 +200,8 @@ OPTION_REFUSALS = [
     ),
 ]
 JOB_REFUSALS = [
-    (
-        "expect_within",
-        "5m",
-        "expect_within: '5m' asks for word of slots that nobody finished in time, which this",
-    ),
+    ("expect_within", 0, "expect_within: 0 is no time at all; give None for no limit"),
+    ("expect_within", "soon", "expect_within: 'soon' is not a duration"),
     (
         "timezone",
         "UTC",

@@ -10,7 +10,7 @@ import logging
 import signal
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, assert_type
+from typing import TYPE_CHECKING, assert_type
 
 from anarchon import (
     Health,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from anarchon import (
         Context,
+        Explanation,
     )
 
 
@@ -108,7 +109,7 @@ def listeners(scheduler: Scheduler) -> None:
     def down(event: StoreEvent) -> None: ...
 
     @scheduler.on("overdue")
-    def overdue(explanation: Any) -> None: ...
+    def overdue(explanation: Explanation) -> None: ...
 
     assert_type(taken(RUN), int)
     down(StoreEvent(RUN.scheduled_at, "refused", RUN.scheduled_at))
@@ -117,6 +118,7 @@ def listeners(scheduler: Scheduler) -> None:
 def mistakes_in_listeners(scheduler: Scheduler) -> None:
     scheduler.on("succes", on_run)  # type: ignore[call-overload]
     scheduler.on("success", on_store)  # type: ignore[call-overload]
+    scheduler.on("overdue", on_run)  # type: ignore[call-overload]
     scheduler.on("store_down", on_run)  # type: ignore[call-overload]
     scheduler.on("success", lambda: None)  # type: ignore[call-overload]
     scheduler.off("succes", on_run)  # type: ignore[arg-type]
