@@ -80,7 +80,7 @@ def test_a_stop_that_takes_long_names_what_it_waits_for(tmp_path, number):
         )
         assert re.fullmatch(form, said), said
         process.send_signal(number)  # at once
-        out, _ = process.communicate(timeout=5)
+        out, _ = process.communicate(timeout=15)
         assert (out, process.returncode) == ("", -number)
 
 

@@ -116,7 +116,7 @@ def test_a_timeout_that_passes_in_the_transaction_leaves_it_the_decision(place):
             assert ctx.signal.wait(20)
             assert ctx.signal.reason == "timeout"
 
-    with running(place.backend(), pay, timeout="300ms") as one:
+    with running(place.backend(), pay, timeout="1s") as one:
         assert one.event == "success"
         assert one.history() == [(1, "success")]
 
@@ -135,7 +135,7 @@ def test_a_handler_that_hangs_after_its_transaction_is_recorded_at_its_timeout(p
         connection.close()
         go_on.wait(20)
 
-    with running(place.backend(), pay, timeout="300ms") as one:
+    with running(place.backend(), pay, timeout="1s") as one:
         assert one.event == ("success" if committed else "failure")
         assert not go_on.is_set()
         go_on.set()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
 import pytest
 
 from tests.processes.fleet import Fleet, soon
+from tests.processes.test_freeze import stop_between_writes
 
 LEASE = 2.0
 SHORT = {"lease": LEASE, "heartbeat": 0.3}
@@ -32,16 +32,21 @@ def fleet_on(tmp_path):
     assert not wrong, "\n".join(wrong)
 
 
+def start(fleet, job, **how):
+    return fleet.start(job, program="fencing.zombie:serve", scheduler=SHORT, **how)
+
+
 def serve(fleet, job, **how):
-    return fleet.serve(job, program="fencing.zombie:serve", scheduler=SHORT, **how)
+    process = start(fleet, job, **how)
+    process.expect("running")
+    return process
 
 
 def frozen_inside(fleet, job, **how):
     """Return a process that is frozen in its transaction."""
     process = serve(fleet, job, **how)
     process.expect("inside", attempt=1)
-    process.send(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    stop_between_writes(fleet, process)
     return process
 
 
@@ -97,7 +102,8 @@ def test_who_completed_before_it_froze_commits_and_nobody_follows(shared_place_o
 def test_who_dies_right_after_its_commit_has_succeeded(place, fleet_on):
     fleet = fleet_on(place)
     job = {"name": "job", "once": soon(), "do": "pay"}
-    runner = serve(fleet, job, way="complete", early=False, die=True)
+    # It may die before it has said that it runs.
+    runner = start(fleet, job, way="complete", early=False, die=True)
     runner.sent.add(signal.SIGKILL)
     runner.end(-signal.SIGKILL)
     assert fleet.attempts("job") == [(1, "success")]

@@ -176,6 +176,7 @@ def test_after_the_start_and_while_it_runs(run):
                 scheduler.run_now("job")
                 wait_for(f'status="success"}} {count}.0')
                 time.sleep(0.3)
+            wait_for('anarchon_free_workers{scheduler="anarchon"} 10.0')
             text = generate_latest(REGISTRY).decode()
             kept.close()
             assert not writers()
