@@ -10,12 +10,17 @@ from anarchon import Scheduler
 from tests.processes.ledger import by_slot
 
 LEASE, HEARTBEAT = 3.0, 0.5
+UNHURRIED = 15.0, 1.5
 
 
 class Service:
-    """A scheduler with a job each second, and one that holds a run for as long as it may."""
+    """A scheduler with a job each second, and one that holds a run for as long as it may.
 
-    def __init__(self, backend, caplog) -> None:
+    One that is `unhurried` has a longer lease, and calls that may take longer: for faults that
+    are to be shorter than a lease, and where no call is to be too late, on a busy machine as well.
+    """
+
+    def __init__(self, backend, caplog, *, unhurried: bool = False) -> None:
         caplog.set_level(logging.INFO, "anarchon")
         self._log = caplog
         self.ran: dict[int, int] = {}
@@ -23,8 +28,9 @@ class Service:
         self.aborted: list[tuple[str, float]] = []
         self.fences: list[int] = []
         self.holds = threading.Event()
+        lease, heartbeat = UNHURRIED if unhurried else (LEASE, HEARTBEAT)
         self.scheduler = Scheduler(
-            backend, lease=LEASE, heartbeat=HEARTBEAT, catch_up=0, log=logging.getLogger("anarchon")
+            backend, lease=lease, heartbeat=heartbeat, catch_up=0, log=logging.getLogger("anarchon")
         )
         self.scheduler.every("tick", "1s", self.tick)
         self.scheduler.every("hold", "1h", self.hold, catch_up="1h", overlap="allow")

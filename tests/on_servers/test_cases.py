@@ -19,8 +19,8 @@ def serve(caplog, namespace):
     """Start services, and stop them with the test."""
     services = []
 
-    def start(backend):
-        service = Service(backend, caplog)
+    def start(backend, **how):
+        service = Service(backend, caplog, **how)
         services.append(service)
         service.scheduler.start()
         return service
@@ -64,8 +64,9 @@ def test_four_instances_share_three_sessions_of_a_pooler(own_server, serve, name
     """BR-072: nothing of a session is needed, prepared statements and locks neither."""
     server = own_server(Postgres("postgres-15"))
     pooler = own_server(PgBouncer(server, pool_size=3))
-    services = [serve(PostgresBackend(pooler.url(), namespace=namespace)) for _ in range(4)]
-    deadline = time.monotonic() + 15
+    backends = [PostgresBackend(pooler.url(), namespace=namespace) for _ in range(4)]
+    services = [serve(backend, unhurried=True) for backend in backends]
+    deadline = time.monotonic() + 30
     while len({slot for service in services for slot in service.ran}) < 5:
         assert time.monotonic() < deadline, services[0].lines()
         time.sleep(0.1)
@@ -89,7 +90,7 @@ class Watcher:
 
     def _watch(self):
         question = (
-            "SELECT state, now() - xact_start > '1 s' FROM pg_stat_activity "
+            "SELECT state, now() - xact_start > '2 s' FROM pg_stat_activity "
             "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
         )
         with self._server.connect() as connection:
@@ -115,7 +116,7 @@ def test_no_transaction_is_left_open(from_pool, own_server, serve, namespace):
     try:
         service = serve(PostgresBackend(pool or server.url(), namespace=namespace))
         assert service.holds.wait(10)
-        service.expect_ticks(2)
+        service.expect_ticks(3)  # so long the handler works
         service.scheduler.stop(5)
     finally:
         watcher.end()
@@ -129,7 +130,7 @@ def test_no_transaction_is_left_open(from_pool, own_server, serve, namespace):
 def test_keys_that_vanish_one_by_one(own_server, serve, namespace):
     """BR-100: whatever is gone, the next slots run."""
     server = own_server(RedisServer("redis-8.2"))
-    service = serve(RedisBackend(server.url, namespace=namespace))
+    service = serve(RedisBackend(server.url, namespace=namespace), unhurried=True)
     service.expect_ticks(1)
     keys = [key.decode() for key in server.ask("KEYS", "*")]
     assert len(keys) >= 5

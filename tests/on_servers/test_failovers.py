@@ -34,14 +34,14 @@ def behind(own_server, namespace, caplog):
     services = []
     proxies = []
 
-    def make(server):
+    def make(server, *, unhurried=False):
         own_server(server)
         address = Address(server)
         proxy = Proxy(address)
         proxies.append(proxy)
         url = server.url() if isinstance(server, Postgres) else server.url
         there = url.replace(f":{server.port}", f":{proxy.port}", 1)
-        service = Service(backend_at(there, namespace=namespace), caplog)
+        service = Service(backend_at(there, namespace=namespace), caplog, unhurried=unhurried)
         services.append(service)
         return SimpleNamespace(service=service, proxy=proxy, address=address, server=server)
 
@@ -76,7 +76,7 @@ def test_a_server_that_restarts_while_twenty_jobs_run(variant, end, own_server, 
         ended.append((ctx.name, ctx.attempt, ctx.signal.reason))
 
     scheduler = Scheduler(
-        backend_at(url, namespace=namespace), lease="6s", heartbeat="1s", workers=25
+        backend_at(url, namespace=namespace), lease="15s", heartbeat="1s", workers=25
     )
     for number in range(20):
         scheduler.every(f"job {number}", "1h", work, catch_up="1h")
@@ -89,7 +89,7 @@ def test_a_server_that_restarts_while_twenty_jobs_run(variant, end, own_server, 
         else:
             server.restart()
         go.set()
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 30
         while any(run.status == "running" for run in scheduler.history()):
             assert time.monotonic() < deadline, scheduler.history()
             time.sleep(0.1)
@@ -115,7 +115,7 @@ def test_a_redis_that_was_promoted_without_the_last_writes(behind, own_server):
 
 def test_a_redis_that_was_emptied(behind):
     """BR-100: renewals find nothing; what is due next runs as on a new store."""
-    at = behind(RedisServer("redis-8.2"))
+    at = behind(RedisServer("redis-8.2"), unhurried=True)
     at.service.scheduler.start()
     assert at.service.holds.wait(10)
     at.server.ask("FLUSHALL")
@@ -128,7 +128,7 @@ def test_a_redis_that_was_emptied(behind):
 
 def test_a_standby_that_was_promoted(behind, own_server):
     """With all writes, no run is lost."""
-    at = behind(Postgres("postgres-18"))
+    at = behind(Postgres("postgres-18"), unhurried=True)
     at.service.scheduler.start()
     assert at.service.holds.wait(10)
     standby = own_server(Postgres("postgres-18", primary=at.server))
@@ -156,7 +156,7 @@ def make_read_only(server, *, on):
 @each_server
 def test_a_node_that_is_read_only_for_a_while(variant, behind):
     """A replica in place of the primary; nothing of it is written, and all comes back."""
-    at = behind(SERVERS[variant]())
+    at = behind(SERVERS[variant](), unhurried=True)
     at.service.scheduler.start()
     at.service.expect_ticks(1)
     make_read_only(at.server, on=True)

@@ -16,7 +16,8 @@ from tests.processes.places import backend_at
 SOME = ("redis-8.2", "valkey-8", "postgres-18", "pgbouncer-15")
 MARGIN = 0.3
 # What is added to a bound for a busy machine.
-SLACK = 1.0
+SLACK = 2.0
+LATE = 0.5  # an abort at most
 
 some_stores = pytest.mark.parametrize("store", SOME, indirect=True)
 
@@ -24,6 +25,13 @@ some_stores = pytest.mark.parametrize("store", SOME, indirect=True)
 @pytest.fixture
 def service(backend, caplog):
     service = Service(backend, caplog)
+    yield service
+    service.scheduler.stop(5)
+
+
+@pytest.fixture
+def unhurried(backend, caplog):
+    service = Service(backend, caplog, unhurried=True)
     yield service
     service.scheduler.stop(5)
 
@@ -38,7 +46,7 @@ def test_a_black_hole_longer_than_a_lease(service, proxy):
     proxy.black_hole()
     aborted = service.expect_abort("lost", LEASE + SLACK)
     # The last renewal was sent at most a heartbeat, give or take, before the hole.
-    assert aborted - begun < LEASE - MARGIN + SLACK / 2
+    assert aborted - begun < LEASE - MARGIN + LATE
     time.sleep(max(0.0, begun + LEASE + 1 - time.monotonic()))
     proxy.passing()
     service.expect_ticks(2)
@@ -48,7 +56,8 @@ def test_a_black_hole_longer_than_a_lease(service, proxy):
 
 
 @some_stores
-def test_a_connection_that_is_reset_at_every_command(service, proxy):
+def test_a_connection_that_is_reset_at_every_command(unhurried, proxy):
+    service = unhurried
     service.scheduler.start()
     service.expect_ticks(1)
     proxy.reset()
@@ -76,8 +85,9 @@ def test_stop_keeps_its_bound_without_a_store(service, proxy, fault):
 
 
 @some_stores
-def test_connections_that_died_without_a_word(service, proxy):
+def test_connections_that_died_without_a_word(unhurried, proxy):
     """Both are half open; the calls on them end in time, and the next ones are new."""
+    service = unhurried
     service.scheduler.start()
     service.expect_ticks(1)
     proxy.half_open()
@@ -91,7 +101,8 @@ def test_connections_that_died_without_a_word(service, proxy):
 def test_a_store_that_is_not_there_at_start(store, proxy, namespace, caplog):
     """It is waited for, with one line."""
     proxy.refuse()
-    service = Service(backend_at(store.through(proxy), namespace=namespace), caplog)
+    backend = backend_at(store.through(proxy), namespace=namespace)
+    service = Service(backend, caplog, unhurried=True)
     service.scheduler.start(retry=True)
     time.sleep(1.5)
     assert service.scheduler.state == "starting"

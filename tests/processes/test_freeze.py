@@ -20,13 +20,15 @@ SHORT = {"lease": LEASE, "heartbeat": HEARTBEAT}
 
 
 def stop_between_writes(fleet, process):
-    """Stop a process that doesn't hold the lock of the file; return the moment.
+    """Stop a process that doesn't hold the lock of a file; return the moment.
 
     One that does keeps everybody from writing, which is another story: an outage.
     """
     while True:
         at = process.send(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        if "://" in str(fleet.database):
+            return at
         connection = sqlite3.connect(fleet.database, isolation_level=None, timeout=0.2)
         with closing(connection), suppress(sqlite3.OperationalError):
             connection.execute("BEGIN IMMEDIATE")

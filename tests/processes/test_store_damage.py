@@ -13,6 +13,8 @@ from tests.processes.fleet import soon
 
 TICK = {"name": "tick", "every": "1s"}
 OTHER = {"name": "other", "every": "1s"}
+# Calls may take longer, so that no stall of a busy machine is told as an outage.
+UNHURRIED = {"lease": "6s", "heartbeat": "2s"}
 
 
 def damage(fleet, statement):
@@ -30,11 +32,11 @@ def expect_next_slots(fleet, *jobs, count=2):
 
 @pytest.mark.parametrize("ends", [("-wal", "-shm"), ("-shm",), ("", "-wal", "-shm")])
 def test_files_that_are_removed_between_two_processes_cost_one_slot(fleet, ends):
-    first = fleet.serve(TICK)
+    first = fleet.serve(TICK, scheduler=UNHURRIED)
     first.expect("run", event="success")
     for end in ends:
         Path(f"{fleet.database}{end}").unlink()
-    second = fleet.serve(TICK)
+    second = fleet.serve(TICK, scheduler=UNHURRIED)
     expect_next_slots(fleet, "tick", count=4)
     fleet.stop()
     begun = Counter(line["slot"] for line in fleet.said("begin", job="tick"))
@@ -59,7 +61,7 @@ def test_files_that_are_removed_between_two_processes_cost_one_slot(fleet, ends)
     ],
 )
 def test_a_strange_row_stops_no_job(fleet, statement):
-    process = fleet.serve(TICK, OTHER)
+    process = fleet.serve(TICK, OTHER, scheduler=UNHURRIED)
     process.expect("run", event="success", job="other")
     process.expect("run", event="success", job="tick")
     damage(fleet, statement)
@@ -76,7 +78,7 @@ def test_a_strange_row_stops_no_job(fleet, statement):
 @pytest.mark.parametrize("table", ["anarchon_run", "anarchon_job", "anarchon_attempt"])
 def test_a_table_that_is_dropped_is_made_again_at_once(fleet, table):
     """The call that misses it fails, and its repeat on a new connection makes it."""
-    process = fleet.serve(TICK, OTHER)
+    process = fleet.serve(TICK, OTHER, scheduler=UNHURRIED)
     process.expect("run", event="success", job="tick")
     damage(fleet, f"DROP TABLE {table}")
     expect_next_slots(fleet, "tick", "other")
