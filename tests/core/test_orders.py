@@ -264,6 +264,13 @@ def test_two_of_a_job_are_claimed_one_after_the_other_and_run_beside_each_other(
     assert story.started() == [Lease(ORDER, 1), Lease(other, 1)]
 
 
+def test_a_past_slot_of_a_paused_job_hides_no_triggered_run():
+    story = asked_for(FIRST, ORDER)
+    assert wish_of(story).key == ORDER
+    story.claimed(won(), also=(ordered(FIRST),))
+    assert wish_of(story).key == FIRST
+
+
 def test_those_of_several_jobs_are_claimed_together():
     runs = [triggered(name) for name in ("a", "b")]
     story = asked_for(*runs, jobs=(job("a", every=600), job("b", every=600)))

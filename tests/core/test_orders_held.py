@@ -77,6 +77,21 @@ def test_a_record_of_a_dead_one_says_nothing_of_its_slots_own_run():
     assert story.events() == [("lost", "sync", -60, 1, "runner died")]
 
 
+def test_its_own_dead_one_that_it_closes_in_passing_is_told_of_once():
+    story, run = begun(FIRST)
+    story.fail_renewals_until(31)
+    story.ordered()
+    while not isinstance(story.until(Unfinished | Claim), Claim):
+        story.open_runs(ordered(SECOND))
+    dead = replace(record(FIRST, "lost", detail="runner died"), manual=True)
+    story.claimed(won(), closing=(dead,))
+    assert story.events() == []
+    story.obeys(run)
+    story.until(Release)
+    story.lost()
+    assert [(seen.event, seen.slot) for seen in story.events()] == [("lost", -60)]
+
+
 # --- leases -----------------------------------------------------------------------
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from anarchon._values import BACKFILLED, RunKey
+
 from .calm import PERIOD_MS, Calm
 from .fleet import settings
 from .world import EPOCH, Host, Violation
@@ -26,6 +28,8 @@ FAIR = {3: 1.35, 10: 1.35, 50: 1.6, 200: 2.8}
 TAKE = {3: 5.0, 10: 1.5, 50: 1.1}
 PERIOD = PERIOD_MS / 1000
 WARM_UP = 40  # ticks after which most instances know how many they are
+DAY_MS = 86_400_000
+SOON = 1.5  # seconds within which an order is claimed by those who know of it
 KEPT = 1200  # what a core of a large fleet may keep: 1,000 owners that it has seen, and itself
 
 
@@ -133,6 +137,23 @@ def crashed(seed: int, n: int, times: int, *, restarts: bool = False) -> Figures
     waits = _followed(seed, n, times, lambda inst: inst.crash(), restarts=restarts)
     hold("crash-bound", "seconds until the next attempt", max(waits), 30.0 + 2 * 10.0)
     return {"median": sorted(waits)[len(waits) // 2], "longest": max(waits)}
+
+
+def asked_for(seed: int, n: int, *, control: float | None = None) -> Figures:
+    """A fleet that has nothing to do runs what it is asked for, and one past slot after another.
+
+    It looks for that each period; without one it is told to one of its processes.
+    """
+    calm = Calm(seed, n, 1, settings()._replace(control=control), period_ms=DAY_MS).run(60.0)
+    calm.count_from_here()
+    last_ms = calm.specs[0].schedule.slot_at(calm.store.time.wall_ms())
+    keys = [RunKey("j0", last_ms - back * DAY_MS, f"{BACKFILLED}{back}") for back in (2, 1, 0)]
+    calm.store.backend.trigger(keys, data=None)
+    if control is None:
+        calm.fleet.up()[0].ordered("j0")
+    calm.run((control or 0.0) + 3 * SOON)
+    hold("every-order", "past slots not run", len(keys) - len(calm.tally.starts_at), 0)
+    return {"calls": sum(calm.store.calls.values())}
 
 
 def _followed(

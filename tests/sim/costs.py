@@ -114,6 +114,8 @@ class Costs:
         elif isinstance(call, Look):
             account.looks += 1
             beats = (self._world.now - account.since) / (0.9 * heartbeat)
+            if inst.settings.control is not None:
+                beats += (self._world.now - account.since) / inst.settings.control
             if account.looks > beats + account.look_reasons:
                 self._fail("quiet", f"{inst} has looked {account.looks} times, {beats:.0f} beats")
         elif isinstance(call, Claim):
@@ -144,7 +146,8 @@ class Costs:
         now, heartbeat = self._world.now, inst.settings.heartbeat
         soon = WINDOW + 1.2 * heartbeat + 2 * inst.limit + inst.keeper_delay
         lately = max(account.stirred, seen.awake, seen.clock)
-        if len(inst.core._held) or seen.unsure or now - lately < soon:
+        looks = isinstance(call, Look) and inst.settings.control is not None
+        if looks or len(inst.core._held) or seen.unsure or now - lately < soon:
             return
         ledger = self._referee.ledger
         clocks_ms = (self._referee.store.time.wall_ms(), int(inst.host.wall() * 1000))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import faults_fleet, faults_store
+from . import faults_fleet, faults_orders, faults_store
 from .faults_store import set_host, stir
 
 if TYPE_CHECKING:
@@ -189,6 +189,7 @@ def cancel(scenario: Scenario, rng: Random) -> bool:
 
 KINDS: dict[str, Kind] = {
     "all_busy": all_busy,
+    "backfill": faults_orders.backfill,
     "break_schedule": faults_fleet.break_schedule,
     "cancel": cancel,
     "crash": crash,
@@ -211,4 +212,5 @@ KINDS: dict[str, Kind] = {
     "step_host": step_host,
     "stop": stop,
     "suspend": suspend,
+    "trigger": faults_orders.trigger,
 }

@@ -12,11 +12,24 @@ if TYPE_CHECKING:
     from anarchon._messages import (
         StartRun,
     )
+    from anarchon._values import RunKey
 
     from .instance import Handler, Instance
     from .referee import Referee, Witnessed
 
 SLACK = 0.003  # whole milliseconds, drift, and the event that is dealt with later in the queue
+
+
+def is_fenced(key: RunKey) -> bool:
+    """Whether another attempt, or the next backfill, may begin when its lease has ended."""
+    return not key.manual or key.is_backfill
+
+
+def _is_beside(other: RunKey, key: RunKey) -> bool:
+    """Whether two runs may have to exclude each other; those that were triggered never do."""
+    if other == key:
+        return True
+    return other.job == key.job and is_fenced(other) and other.is_backfill == key.is_backfill
 
 
 class Handlers:
@@ -37,11 +50,11 @@ class Handlers:
         self._starts_of[lease] = self._starts_of.get(lease, 0) + 1
         if self._starts_of[lease] > 1 + self._ledger.disputed.get(lease, 0):
             world.fail("one-winner", f"{lease} starts a second time, on {inst}")
-        if lease.key.manual:
+        if lease.key.is_called:
             return
         self._ledger.figures["starts"] += 1
         # An old copy of a batch may have won a run that nobody asked for any more.
-        busy = sum(not running.key.manual for running in inst.handlers)
+        busy = sum(not running.key.is_called for running in inst.handlers)
         room = inst.settings.workers + inst.core.view().stuck
         if busy >= room and inst.token not in self._ledger.touched:
             world.fail("bounded", f"{inst} starts {lease} though {busy} handlers are running")
@@ -79,7 +92,11 @@ class Handlers:
 
     def _check_early(self, inst: Instance, action: StartRun) -> None:
         early = action.lease.key.slot_ms - self._referee.store.time.wall_ms()
-        if early > 1 and self._world.now - self._ledger.stepped_at > 120:
+        if (
+            early > 1
+            and not action.lease.key.is_ordered
+            and self._world.now - self._ledger.stepped_at > 120
+        ):
             self._world.fail("never-early", f"{inst} starts {action.lease} {early} ms early")
 
     def _check_beside(self, inst: Instance, action: StartRun) -> None:
@@ -91,7 +108,7 @@ class Handlers:
                 continue
             for handler in other.inst.handlers.values():
                 lease = handler.lease
-                if handler.abort or lease.key.manual or lease.key.job != key.job:
+                if handler.abort or not _is_beside(lease.key, key):
                     continue
                 shaken = (lease, other.inst.token) in self._ledger.shaken
                 if shaken or self._allowed(other, handler):
@@ -100,6 +117,9 @@ class Handlers:
                     text = f"{lease} still runs on {other.inst} as {inst} starts the next"
                     self._world.fail("self-fence", text)
                 others += lease.key != key
+        if key.is_ordered:
+            self._check_backfill(inst, key, others)
+            return
         first = action.lease.attempt == 1
         if terms.skip_overlap and first and others and self._referee.leases:
             self._world.fail("overlap", f"{action.lease} starts on {inst} beside another slot")
@@ -108,6 +128,12 @@ class Handlers:
             lease in self.called and lease not in self._ledger.disputed for lease in earlier
         ):
             self._world.fail("one-winner", f"{key} is not to be followed, and starts again")
+
+    def _check_backfill(self, inst: Instance, key: RunKey, others: int) -> None:
+        """Past slots come one at a time, unless a step of the store's clock ends a lease early."""
+        recent = self._world.now - self._ledger.stepped_at < 2 * inst.settings.lease
+        if others and key.is_backfill and (self._referee.store.steady or not recent):
+            self._world.fail("backfills-in-order", f"{key} starts on {inst} beside another")
 
     def _fence(self, seen: Witnessed, handler: Handler) -> float | None:
         """Return the true time at which this attempt has to be given up."""
@@ -153,14 +179,23 @@ class Handlers:
         for lease in leases:
             handler = inst.handlers.get(lease)
             fence = None if handler is None else self._fence(seen, handler)
-            if handler is None or handler.abort is not None or fence is None or lease.key.manual:
+            if (
+                handler is None
+                or handler.abort is not None
+                or fence is None
+                or not is_fenced(lease.key)
+            ):
                 continue
             if self._world.now - fence > SLACK + inst.settings.lease * 2e-4:
                 self._world.fail("self-fence", f"{inst} renews {lease} after its deadline")
 
     def check_late(self, seen: Witnessed, handler: Handler) -> None:
         """An attempt is given up before its lease can be taken, by everybody's clock."""
-        if handler.abort is not None or handler.lease.key.manual or not self._referee.leases:
+        if (
+            handler.abort is not None
+            or not is_fenced(handler.lease.key)
+            or not self._referee.leases
+        ):
             return
         fence = self._fence(seen, handler)
         if fence is None:

@@ -23,6 +23,7 @@ from anarchon._messages import (
     Finish,
     Look,
     Now,
+    Ordered,
     RecordManual,
     Release,
     Renew,
@@ -155,6 +156,10 @@ class Instance:
     def run_now(self, key: RunKey) -> None:
         """Run a job by a call."""
         self._input(RunNow(key, None))
+
+    def ordered(self, job: str) -> None:
+        """Hear that this process asked the fleet for runs of a job."""
+        self._input(Ordered(job))
 
     def stop(self, timeout: float, spare: frozenset[Lease] = frozenset()) -> None:
         """Stop gracefully."""

@@ -30,6 +30,7 @@ from anarchon._values import (
     Won,
 )
 
+from .orders import check_win
 from .truth import Kept, RunTruth
 
 if TYPE_CHECKING:
@@ -181,12 +182,14 @@ class Ledger:
             self._fail("one-winner", f"{owner.token} won {lease} when it was {truth.state}")
         if won.attempt != truth.attempt + 1:
             self._fail("one-winner", f"attempt {won.attempt} of {won.key} after {truth.attempt}")
-        if won.attempt == 1 and (newer := self._newer(won.key)) is not None:
+        if won.key.is_ordered:
+            check_win(self, truth, self._store.lease_now())
+        elif won.attempt == 1 and (newer := self._newer(won.key)) is not None:
             self._fail("overlap", f"{owner.token} begins {won.key}, {newer} was decided before")
         if truth.cancelled:
             self._fail("one-winner", f"{owner.token} won {lease}, which was cancelled")
         self._fenced(won, owner)
-        self._count(truth.state)
+        self._count("ordered" if won.key.is_ordered and won.attempt == 1 else truth.state)
         if truth.state == "running":
             self._taken(truth, owner)
         self.winners[lease] = owner.token
@@ -226,7 +229,7 @@ class Ledger:
 
     def _count(self, state: str) -> None:
         self.figures["attempts"] += 1
-        kinds = {"running": "takeovers", "waiting": "hand-overs"}
+        kinds = {"running": "takeovers", "waiting": "hand-overs", "ordered": "orders taken"}
         self.figures[kinds.get(state, "runs")] += 1
 
     def _taken(self, truth: RunTruth, by: Owner) -> None:
@@ -301,7 +304,7 @@ class Ledger:
 
     def _decided(self, run: Run) -> None:
         """A claim or a skip has closed a run, or says so again."""
-        key = RunKey(run.job, run.slot)
+        key = RunKey(run.job, run.slot, run.run_id if run.manual else "")
         truth = self.runs.get(key)
         if truth is None:
             truth = self.runs[key] = RunTruth(key, None)
@@ -310,7 +313,8 @@ class Ledger:
         elif truth.state == "closed":
             return
         elif truth.state == "running":
-            self._taken(truth, Owner("somebody", ""))
+            if self._store.steady or not key.is_backfill:  # which have no witness
+                self._taken(truth, Owner("somebody", ""))
             if run.status == "failed":
                 self._died(truth)
         self._close(truth, run.status)
@@ -352,7 +356,7 @@ class Ledger:
         self.runs, self.winners, self.fences = kept
         self.open = {}
         for key, truth in self.runs.items():
-            if truth.state in ("running", "waiting") and not key.manual:
+            if truth.state in ("running", "waiting") and not key.is_called:
                 self.open[key] = truth
                 truth.opened = max(truth.opened, now if key in forgotten else 0.0)
         return forgotten

@@ -58,7 +58,7 @@ class Liveness:
             self._walk(live)
         for truth in list(self._ledger.open.values()):
             self._ledger.last_open[truth.key.job] = self._world.now
-            if self._referee.leases:
+            if self._referee.leases and not truth.key.is_ordered:
                 self._check_run(truth)
         self._slots = [slot for slot in self._slots if not self._settled(slot)]
 

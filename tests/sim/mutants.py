@@ -36,7 +36,6 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SEEDS = 100  # so many simulations a mutant may survive before it counts as alive
 CALL = "from tests.sim.mutants import hunt; import sys; print(hunt(sys.argv[1], int(sys.argv[2])))"
 # Where rare ones were noticed lately: their hunts begin there, and go round.
-# Where rare ones were noticed lately: their hunts begin there, and go round.
 LATELY = {
     "deadline from the reply, not from the request": 1,
     "a claim without an answer is not repeated": 54,
@@ -88,6 +87,11 @@ HUNTS: dict[str, Callable[[int], object]] = {
     "cancels": _noisy("cancel", "crash"),
     "steps in outages": _noisy("step_clock", "outage", "step_host"),
     "holds": _noisy("gil", "freeze", "suspend"),
+    "orders": _noisy("trigger", "backfill", "crash"),
+    "orders in outages": _noisy("backfill", "outage", "freeze"),
+    "busy orders": _noisy("trigger", "all_busy"),
+    "looks for orders": lambda seed: bounds.asked_for(seed, 3, control=5.0),
+    "orders in a row": lambda seed: bounds.asked_for(seed, 3),
     "hand-over": lambda seed: bounds.handed_over(seed, 2, times=3),
     "takeover": lambda seed: bounds.crashed(seed, 2, times=3),
     "restart": lambda seed: bounds.crashed(seed, 1, times=3, restarts=True),

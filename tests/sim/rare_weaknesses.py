@@ -119,8 +119,8 @@ RARE = (
     Mutant(
         "replies don't name other open runs",
         "backends/_operations.py",
-        "        others += [open_run(other, owner, now) for other in rest[:NAMED_OPEN]]\n",
-        "",
+        "        rest = [*rest[:NAMED_OPEN], *_takeable(orders, wish.key, now)]\n",
+        "        rest = _takeable(orders, wish.key, now)\n",
         "crashes",
         ("crash-bound", "hand-over-bound"),
     ),
@@ -131,6 +131,82 @@ RARE = (
         "    if too_old(run, now, catch_up_ms):",
         "cancels",
         ("one-winner",),
+    ),
+    # --- what the fleet is asked for ---
+    Mutant(
+        "an ordered run whose runner died waits again",
+        "backends/_rules_claim.py",
+        '    if run.state != "waiting":\n        return Step(Held',
+        '    if run.state != "waiting" and not alive(run, ask.now):\n'
+        '        run = run._replace(state="waiting")\n'
+        "        wish = wish._replace(wants=run.attempt + 1)\n"
+        '    if run.state != "waiting":\n        return Step(Held',
+        "orders",
+        ("order-once",),
+        (
+            (
+                "backends/_rules.py",
+                '        if run is first or (run.state == "waiting" and not run.key.is_backfill)',
+                '        if run is first or run.state == "waiting" or not alive(run, now)',
+            ),
+            (
+                "backends/_rules.py",
+                'return run.key.is_ordered and (run.state == "waiting" or run.key.is_backfill)',
+                "return run.key.is_ordered",
+            ),
+            (
+                "_core_answers.py",
+                '        if run.key.manual and run.state == "running":  # nobody follows it\n',
+                "        if False:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "past slots are run beside each other",
+        "backends/_rules_claim.py",
+        "    if any(alive(one, ask.now) or (",
+        "    if False and any(alive(one, ask.now) or (",
+        "orders",
+        ("backfills-in-order",),
+        (
+            (
+                "backends/_rules.py",
+                "    if any(alive(run, now) for run in backfills):",
+                "    if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "a backfill is not given up at its lease's end",
+        "_core_held.py",
+        "return not self.lease.key.manual or self.lease.key.is_backfill",
+        "return not self.lease.key.manual",
+        "orders in outages",
+        ("self-fence",),
+    ),
+    Mutant(
+        "nobody looks for what the fleet is asked for",
+        "_core_calls.py",
+        "        asks = not stopping and self._commands_due(now.mono)",
+        "        asks = False",
+        "looks for orders",
+        ("every-order",),
+    ),
+    Mutant(
+        "whoever has run an order doesn't ask for the next",
+        "_core_attempts.py",
+        "            self.sought.add(held.key.job)",
+        "            pass",
+        "orders in a row",
+        ("every-order",),
+    ),
+    Mutant(
+        "slots always go before orders",
+        "_core_race.py",
+        "        if self._orders_next:",
+        "        if False:",
+        "busy orders",
+        ("order-turns",),
     ),
     # --- the two witnesses, and the self-fence ---
     Mutant(

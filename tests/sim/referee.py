@@ -27,9 +27,10 @@ from anarchon._values import Claims, Lease, Renewed, Won
 
 from .costs import Costs
 from .fleet import Monitor
-from .handlers import Handlers
+from .handlers import Handlers, is_fenced
 from .ledger import Ledger
 from .liveness import Liveness
+from .orders import Orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -89,6 +90,7 @@ class Referee(Monitor):
         self.interval = 0.1  # seconds between two looks at what has to have happened
         self.ended_at: dict[RunKey, float] = {}
         self.liveness = Liveness(self)
+        self.orders = Orders(self)
         self.costs = Costs(self)
         self.handlers = Handlers(self)
         self._next_check = 0.0
@@ -107,6 +109,7 @@ class Referee(Monitor):
                 if seen.stop is not None:
                     self._check_stop(seen)
             self.liveness.check()
+            self.orders.check()
 
     def say(self, *words: object) -> None:
         """Note something in the log, if there is one."""
@@ -182,7 +185,7 @@ class Referee(Monitor):
         lost, seen.lost = seen.lost, ()
         for lease in lost:
             handler = seen.inst.handlers.get(lease)
-            if handler is not None and handler.abort is None and not lease.key.manual:
+            if handler is not None and handler.abort is None and is_fenced(lease.key):
                 self.world.fail("self-fence", f"{seen.inst} is told that it lost {lease}")
 
     def replied(
@@ -206,6 +209,7 @@ class Referee(Monitor):
             self.ledger.replied(jobs, inst.token, executed_at)
         elif isinstance(call, Unfinished):
             self.ledger.replied(set(call.jobs), inst.token, executed_at)
+        self.orders.replied(inst, call, answer, executed_at)
         self.costs.replied(inst, call, answer)
 
     def _told_won(self, seen: Witnessed, won: Won) -> None:

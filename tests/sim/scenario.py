@@ -33,6 +33,8 @@ LEASES = ((2.0, 0.5), (2.0, 0.6), (3.0, 1.0), (3.0, 0.6), (4.0, 1.0), (6.0, 2.0)
 MOST_STEPS = 100_000  # for each four instances; few take a tenth of that
 TOGETHER = 12.0  # after the noise: seconds beside what leases and handlers take
 DEADLY = ("crash", "crash", "crash", "stop", "stop", "stop", "restarts", "deploy", "step_clock")
+ORDERS = ("trigger", "backfill")
+ORDERING = 0.4  # the share of simulations in which the fleet is asked for runs
 LARGE = 0.1  # the share of fleets that have more than four instances, where they may
 
 
@@ -76,6 +78,7 @@ class Scenario:
         self.version_of = dict.fromkeys(self.hosts, first)
         self.runs: dict[Instance, Version] = {}
         planned = self._plan_faults(rng, shape.kinds)
+        self.controls = self._plan_orders(planned, shape.kinds)
         self.faults = [one for one in planned if shape.faults is None or one.number in shape.faults]
         if shape.seconds is not None:
             self.noise_seconds = shape.seconds
@@ -114,6 +117,23 @@ class Scenario:
             kind = rng.choice(DEADLY if rng.random() < deadly else drawn)
             planned.append(Fault(len(planned), at, kind))
         return planned
+
+    def _plan_orders(
+        self, planned: list[Fault], kinds: tuple[str, ...] | None
+    ) -> tuple[float | None, ...]:
+        """Draw when the fleet is asked for runs, and who looks for that how often.
+
+        From randomness of their own, so that all else is as it is without them.
+        """
+        rng = self.world.stream("orders")
+        if not set(ORDERS).intersection(kinds or ORDERS) or (
+            kinds is None and rng.random() >= ORDERING
+        ):
+            return (None,)
+        at = 0.0
+        while kinds is None and (at := at + rng.expovariate(1 / 4.0)) < self.noise_seconds:
+            planned.append(Fault(len(planned), at, rng.choice(ORDERS)))
+        return (None, rng.choice((0.7, 2.0, 5.0)))
 
     @property
     def jobs(self) -> dict[str, Live]:
@@ -170,6 +190,8 @@ class Scenario:
         if self.mixed:
             lease, heartbeat = host.rng.choice(LEASES)
             mine = mine._replace(lease=lease, heartbeat=heartbeat)
+        control = self.world.stream(f"control {host.name}").choice(self.controls)
+        mine = mine._replace(control=control)
         lives = list(version.jobs.values())
         inst = self.fleet.start(host, mine)
         self.runs[inst] = version
@@ -241,6 +263,6 @@ class Scenario:
 
 def kinds_of(seed: int) -> tuple[str, ...]:
     """Return the faults of a seed: four seeds in a row have all of them between them."""
-    kinds = sorted(faults.KINDS)
+    kinds = sorted(faults.KINDS.keys() - set(ORDERS))
     Random(seed // 4).shuffle(kinds)
     return tuple(kinds[seed % 4 :: 4])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anarchon._clock import Basis
 from anarchon._messages import (
     Look,
     Unfinished,
 )
+from anarchon._threads_lanes import Ask
 from anarchon._values import Limits
 from anarchon.backends.memory import MemoryBackend, MemoryRows
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     Executed = Callable[[StoreCall, StoreAnswer, Owner, bool], None]
 
 READ_ONLY = "read-only"
+NO_BASIS = Basis(0.0, 0.0, 0.0, 0.0, steady=True)  # what is said of clocks is said at sending
 
 
 class StoreTime:
@@ -108,7 +111,7 @@ class Store:
         """Execute a call now, as the lane of its sender does; `old`: a copy nobody waits for."""
         name = type(call).__name__
         self.calls[name] = self.calls.get(name, 0) + 1
-        answer = lane._checked(call, lane._ask(call, pace))
+        answer = lane._checked(call, lane._ask(Ask(call, 0.0, NO_BASIS), pace))
         if self.on_executed is not None:
             self.on_executed(call, answer, lane._owner, old)
         return answer

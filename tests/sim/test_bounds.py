@@ -58,3 +58,9 @@ def test_hand_over_and_takeover(seed, n):
     bounds.handed_over(seed, n, times=20)
     bounds.crashed(seed, n, times=20)
     bounds.crashed(seed, n - 1, times=20, restarts=True)
+
+
+@pytest.mark.parametrize("control", [None, 2.0, 30.0])
+def test_an_idle_fleet_runs_what_it_is_asked_for(control):
+    for seed in range(5):
+        bounds.asked_for(seed, 3, control=control)

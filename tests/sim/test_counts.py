@@ -2,6 +2,7 @@
 
 import pytest
 
+from anarchon._values import TRIGGERED, RunKey
 from tests.sim.calm import PERIOD_MS, Calm
 from tests.sim.fleet import settings
 from tests.sim.world import EPOCH
@@ -98,3 +99,24 @@ def test_an_outage_costs_nothing_while_nothing_is_needed():
     calm.run(3600.0)
     # A look at the wall clock each minute, and nothing else.
     assert calm.world.steps - steps <= 2 * 61
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_an_idle_fleet_with_control_costs_one_look_a_period(n):
+    calm = Calm(n, n, 3, settings()._replace(control=10.0), period_ms=86_400_000).run(65.0)
+    calm.count_from_here()
+    # A period begins with the answer, so each look is a round trip later than the one before.
+    assert calm.run(600.0).store.calls == {"Look": pytest.approx(60 * n, abs=n)}
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_triggered_run_costs_its_claim_its_end_and_two_questions(n):
+    """None of the others hears of it; whoever asked sees whether there is another one."""
+    calm = Calm(n, n, 1, settings(), period_ms=86_400_000).run(60.0)
+    calm.count_from_here()
+    asked = RunKey("j0", calm.store.time.wall_ms(), f"{TRIGGERED}1")
+    calm.store.backend.trigger([asked], data=None)
+    calm.fleet.up()[0].ordered("j0")
+    calm.run(300.0)
+    assert calm.store.calls == {"Unfinished": 2, "Claim": 1, "Finish": 1}
+    assert len(calm.tally.starts_at) == 1

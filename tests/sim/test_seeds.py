@@ -16,7 +16,7 @@ from tests.sim.trace import line
 SEEDS = 240
 BATCHES = 4
 # What all of them together show at least.
-EVENTFUL = {"takeovers": 1000, "hand-overs": 1000, "outages": 300}
+EVENTFUL = {"takeovers": 1000, "hand-overs": 1000, "outages": 300, "orders taken": 300}
 EACH_FAULT = 100
 
 
