@@ -149,16 +149,16 @@ def joined(text: str) -> str:
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_all_of_it_at_once(tmp_path, signum):
-    process = start(tmp_path / "tmp")
+    process = start(tmp_path / "tmp", "--report-work", "20s")
     read_until(process, r"report @ \S+Z: started on")
     assert len(processes(tmp_path / "tmp")) == 3
     began = time.monotonic()
     process.send_signal(signum)
     text, _ = process.communicate(timeout=20)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 6  # far below what its run would take
     assert process.returncode == 128 + signum
     assert "Traceback" not in text
-    wait_until_gone(tmp_path / "tmp", 0.5)
+    wait_until_gone(tmp_path / "tmp", 2)
 
 
 def test_killing_the_parent_ends_the_instances_and_removes_the_folder(tmp_path):
@@ -174,7 +174,7 @@ def test_a_reader_that_goes_away_ends_it_too(tmp_path):
     read_until(process, r"report @ \S+Z: started on")
     process.stdout.close()
     assert process.wait(20) == 1
-    wait_until_gone(tmp_path / "tmp", 0.5)
+    wait_until_gone(tmp_path / "tmp", 2)
 
 
 @pytest.mark.parametrize(

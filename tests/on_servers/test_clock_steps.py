@@ -35,7 +35,7 @@ LEASE, HEARTBEAT = 3.0, 0.5
 MARGIN = 0.3
 WITNESS = LEASE - MARGIN
 # What is added to a bound for a busy machine: a process that is due gets the processor late.
-SLACK = 0.7
+SLACK = 1.4
 # How far the moment of a renewal and the one at which its process says so may be apart.
 SAID = 0.1
 LATE = 0.3  # how late a busy machine may wake a handler that is told to end
@@ -265,7 +265,7 @@ def test_a_runner_that_is_cut_off_gives_up_before_anybody_else_begins(place, ahe
         place.step(ahead)
         aborted = cut_off.expect("end", job="report")
         assert aborted["abort"] == "lost"
-        assert aborted["at"] - at < WITNESS + SLACK / 2
+        assert aborted["at"] - at < WITNESS + SLACK / 4
         begun = backup.expect("begin", job="report", slot=aborted["slot"], attempt=2)
         # The margin lies between them, but not when the clock steps forward just then: the
         # witness is as long as the owner's own patience, so only that it is late may show.
