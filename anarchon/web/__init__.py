@@ -53,9 +53,9 @@ def dashboard(
     Args:
         scheduler: Whose jobs and runs are shown.
         authorize: Called with the WSGI environ of each request; it returns ``"read"`` for who may
-            look, ``"act"`` for who may also run, pause, resume and cancel, and None for who may
-            do neither. Without it, everybody may look and nobody may act. What it raises is left
-            to the server.
+            look, ``"act"`` for who may also run, trigger, backfill, pause, resume and cancel, and
+            None for who may do neither. Without it, everybody may look and nobody may act. What
+            it raises is left to the server.
         secret: What the tokens of forms are signed with: at least 16 characters or bytes, the
             same in each process that serves the dashboard, such as ``SECRET_KEY`` of Flask or
             Django. Needed with `authorize`.
