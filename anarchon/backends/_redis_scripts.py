@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from .._values import BACKFILLED, TRIGGERED
 from . import _operations as operations
+from . import _operations_kept as kept
 from . import _rules as rules
 from . import _rules_end as ends
 from ._storable import FIRST_MS, LAST_MS
@@ -24,8 +25,14 @@ if TYPE_CHECKING:
 PARTS = (
     *("meta", "jobs", "runs", "lines", "checkpoints"),
     *("open", "kept", "skips", "order", "orders"),
+    *("instances", "alerts"),
 )
-_WITHOUT_LINES = ("look", "pause", "prepare", "renew", "save")  # they need none of lines.lua
+# Those that need none of lines.lua, and those that need heard.lua.
+_WITHOUT_LINES = (
+    *("alert", "instances", "look", "pause"),
+    *("prepare", "present", "renew", "save"),
+)
+_WITH_HEARD = ("claim", "instances", "look", "present", "renew")
 
 # The numbers and texts of the rules, which the scripts share with the stores in Python.
 _SHARED = {
@@ -36,6 +43,7 @@ _SHARED = {
     "KEPT_MS": ends.KEPT_MS,
     "TRIM_AT_ONCE": operations.TRIM_AT_ONCE,
     "NAMED_OPEN": operations.NAMED_OPEN,
+    "GONE_AFTER_MS": kept.GONE_AFTER_MS,
     "FENCE_LIMIT": rules.FENCE_LIMIT,
     "NO_FLOOR": rules.NO_FLOOR,
     "FOREVER": rules.FOREVER,
@@ -83,10 +91,16 @@ def scripts() -> Mapping[str, Script]:
         for entry in folder.iterdir()
         if entry.name.endswith(".lua")
     }
-    common, lines = bodies.pop("common"), bodies.pop("lines")
+    common, lines, heard = (bodies.pop(name) for name in ("common", "lines", "heard"))
     common = "".join([*(f"local {word} = {value}\n" for word, value in _SHARED.items()), common])
     return {
-        name: _script(name, common + ("" if name in _WITHOUT_LINES else lines) + body)
+        name: _script(
+            name,
+            common
+            + ("" if name in _WITHOUT_LINES else lines)
+            + (heard if name in _WITH_HEARD else "")
+            + body,
+        )
         for name, body in bodies.items()
     }
 
@@ -101,11 +115,15 @@ def script_of(name: str) -> Script:
 
 
 def script_for(call: Call) -> tuple[Script, list[str]]:
-    """Return the script of a call, and its arguments."""
-    operation, head, items = call[:3]
+    """Return the script of a call, and its arguments.
+
+    What goes along of the asker itself ends the head, which begins with the asker's token.
+    """
+    operation, head, items, present = call
     if operation in ("look", "unfinished"):
         operation, head = "look", (*head, int(operation == "unfinished"))
-    return script_of(operation), [_argument(words) for words in (head, *items)]
+    heads = (*head, *present[1:])
+    return script_of(operation), [_argument(words) for words in (heads, *items)]
 
 
 def _argument(words: tuple[Any, ...]) -> str:

@@ -9,15 +9,16 @@ from importlib.resources import files
 
 import pytest
 
-from anarchon._values import Lease, Limits, Owner, Pace, Result, RunKey, SkipWish
+from anarchon._values import Lease, Limits, Owner, Pace, Presence, Result, RunKey, SkipWish
 from anarchon.backends import _redis_scripts as scripts
 from anarchon.backends.redis import RedisBackend
 from tests.servers.redis import RedisServer
 from tests.stores.helpers import claim, finish, now_ms, wish
 
 A, B = Owner("a", "a"), Owner("b", "b")
+SPEAKER = Owner("a", "a", Presence(now_ms(), "{}", "{}"))
 RIGHTS = {
-    *("time", "hget", "hset", "hdel", "hexists"),
+    *("time", "hget", "hset", "hdel", "hexists", "hrandfield"),
     *("zadd", "zrem", "zrangebylex", "zrevrangebylex"),
 }
 LUA = {path.name: path.read_text() for path in (files("anarchon.backends") / "lua").iterdir()}
@@ -85,6 +86,14 @@ OPERATIONS = {
     "trigger": lambda it: it.trigger([TOKEN._replace(manual="trigger-1")], data="1"),
     "pause": lambda it: it.pause("job", duration_ms=None),
     "resume": lambda it: it.resume("job"),
+    "alert": lambda it: it.alert([SLOT], owner=A),
+    "present": lambda it: it.present(SPEAKER),
+    "instances": lambda it: it.instances(),
+    "claim and present": lambda it: it.claim(
+        [wish("job", SLOT.slot_ms)], owner=SPEAKER, wins=1, pace=Pace(0.0)
+    ),
+    "renew and present": lambda it: it.renew([Lease(SLOT, 1)], owner=SPEAKER, lease_ms=30_000),
+    "unfinished and present": lambda it: it.unfinished(["job"], owner=SPEAKER),
 }
 
 
@@ -164,7 +173,8 @@ def test_a_key_never_expires(server, backend):
         finish(backend, "job", SLOT.slot_ms + number)
     backend.pause(None, duration_ms=10)
     backend.pause("job", duration_ms=10)
-    OPERATIONS["trigger"](backend)
+    for operation in ("trigger", "alert", "present"):
+        OPERATIONS[operation](backend)
     keys = server.ask("KEYS", "*")
     assert {key.decode() for key in keys} <= set(scripts.keys_of("anarchon"))
     assert [server.ask("TTL", key) for key in keys] == [-1] * len(keys)
@@ -172,11 +182,14 @@ def test_a_key_never_expires(server, backend):
 
 def test_a_lost_race_writes_nothing(server, backend):
     OPERATIONS["claim"](backend)
+    OPERATIONS["alert"](backend)
     before = server.info("persistence")["rdb_changes_since_last_save"]
     for _ in range(5):
         OPERATIONS["lost"](backend)
-        OPERATIONS["look"](backend)
+        backend.look(["job"], owner=SPEAKER)
+        backend.alert([SLOT], owner=B)
         OPERATIONS["history"](backend)
+        OPERATIONS["instances"](backend)
     assert server.info("persistence")["rdb_changes_since_last_save"] == before
 
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from anarchon._values import Closed, Held, Limits, Lost, Owner, RunKey, Won
+from anarchon._values import Closed, Held, Limits, Lost, Owner, Presence, RunKey, Won
 from anarchon.backends._redis_scripts import PARTS, keys_of
 from anarchon.backends.redis import RedisBackend
 from anarchon.errors import BackendError
@@ -218,4 +218,6 @@ def use_every_key(store, slot_ms):
     store.backend.pause("job", duration_ms=None)
     claim(store.backend, "job", slot_ms + 1)
     store.backend.trigger([RunKey("job", slot_ms, "trigger-1")], data="1")
+    store.backend.alert([RunKey("job", slot_ms + 2)], owner=A)
+    store.backend.present(A._replace(presence=Presence(slot_ms, "{}", "{}")))
     store.backend.history(None, limit=1)

@@ -8,7 +8,7 @@ import pytest
 import redis
 from redis.cluster import ClusterNode
 
-from anarchon._values import Lease, Limits, Owner, RunKey, Won
+from anarchon._values import Lease, Limits, Owner, Presence, RunKey, Won
 from anarchon.backends._redis_scripts import keys_of
 from anarchon.backends.redis import RedisBackend
 from anarchon.errors import BackendUnavailable
@@ -145,6 +145,8 @@ def fill(backend, slot_ms):
     assert isinstance(claim(backend, "job", slot_ms), Won)
     assert backend.save(Lease(RunKey("job", slot_ms), 1), owner=A, value="{}")
     backend.trigger([RunKey("job", slot_ms, "trigger-1")], data=None)
+    assert backend.alert([RunKey("job", slot_ms)], owner=A).answers == (True,)
+    backend.present(A._replace(presence=Presence(slot_ms, "{}", "{}")))
 
 
 def test_a_right_to_ask_that_is_missing_is_named(own_server):

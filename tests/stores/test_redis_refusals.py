@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from anarchon._values import Limits, Owner, RunKey, Won
+from anarchon._values import Limits, Owner, Presence, RunKey, Won
 from anarchon.backends import _redis_findings as findings
 from anarchon.backends._redis_doors import _without
 from anarchon.backends._redis_errors import explained
@@ -24,7 +24,7 @@ from tests.stores.helpers import claim, finish, now_ms
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "redis.md"
 REDISES = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8")
-CALLED = "+time +hget +hset +hdel +hexists +zadd +zrem +zrangebylex +zrevrangebylex"
+CALLED = "+time +hget +hset +hdel +hexists +hrandfield +zadd +zrem +zrangebylex +zrevrangebylex"
 SENT = "+eval +evalsha +wait"
 RULES = {
     "least": f"~anarchon:{{mine}}:* {SENT} {CALLED}",
@@ -76,7 +76,11 @@ def everything(backend):
     finish(backend, "job", slot_ms)
     backend.pause("job", duration_ms=1)
     backend.trigger([RunKey("job", slot_ms, "trigger-1")], data=None)
-    assert backend.look(["job"], owner=Owner("a", "a")).others
+    owner = Owner("a", "a", Presence(slot_ms, "{}", "{}"))
+    assert backend.look(["job"], owner=owner).others
+    backend.alert([RunKey("job", slot_ms)], owner=owner)
+    backend.present(owner)
+    assert [one.token for one in backend.instances().instances] == ["a"]
     assert backend.history("job", limit=5)
 
 
@@ -93,7 +97,7 @@ def test_the_rights_on_the_page_suffice(guarded):
     url = url_for(guarded, "jobs", "password")
     ask(url, everything, namespace="shop")
     granted = [word for word in words if word.startswith("+") and word != "+eval"]
-    assert len(granted) == 11
+    assert len(granted) == 12
     for word in granted:
         guarded.ask(*words, f"-{word[1:]}")
         refused(url, "grant what is missing", namespace="shop", durability="wait:1")

@@ -1,12 +1,13 @@
 -- claim: decides who runs these attempts, run by run in the order sent.
 -- KEYS: as in common.lua.
--- ARGV[1]: owner, instance, wins, tolerance, expected, steady
+-- ARGV[1]: owner, instance, wins, tolerance, expected, steady, and the words of present.lua
 -- ARGV[2] and on: job, slot, wants, reason, beat, unseen or null, fence seen, lease, heartbeat,
 --   budget, skip overlap, catch-up, manual
 
 local head = given(1)
 local owner, instance, wins, tolerance = head[1], head[2], head[3], head[4]
 local expected, steady = head[5], head[6]
+note(head, 7)
 local all_paused = whole(tonumber(call('HGET', META, 'paused') or nil), 0, FOREVER) or 0
 
 local function wish_of(place)

@@ -15,6 +15,8 @@
 --   9 order        every run as slot, NUL, job, NUL, manual: the order of history
 --  10 orders       a letter and the id of runs that the fleet is asked for: t, triggered and
 --                  waiting; b, backfilled and waiting; r, backfilled and running
+--  11 instances    hash of token: [seen, expected, state, about]
+--  12 alerts       hash of job: [slot, token], the newest one that was told of as unfinished
 --
 -- ARGV[1] is the head of the call, each that follows an item; both are JSON arrays, and each
 -- script says what is in them. A run id is job, NUL, slot, NUL, manual. 6 to 10 are sorted
@@ -27,6 +29,7 @@
 
 local META, JOBS, RUNS, LINES, CHECKPOINTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local OPEN, KEPT, SKIPS, ORDER, ORDERS = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local INSTANCES, ALERTS = KEYS[11], KEYS[12]
 local call = redis.call
 
 if redis.replicate_commands then
@@ -89,7 +92,6 @@ end
 
 -- Ids: a name may contain anything, so what separates them is taken out of it, in a way that
 -- keeps the order of names.
-
 local ESCAPES = {['\0'] = '\1\1', ['\1'] = '\1\2'}
 local NAMES = {['\1\1'] = '\0', ['\1\2'] = '\1'}
 local YEAR_1 = 62135596800000 -- so that every slot has 15 digits and no sign

@@ -1,10 +1,11 @@
 -- look: what is wrong among the open runs of these jobs, or (unfinished) all of them.
--- KEYS: as in common.lua; nothing is written.
--- ARGV[1]: owner, everything
+-- KEYS: as in common.lua; nothing is written but, with everything, the words of an instance.
+-- ARGV[1]: owner, everything, and the words of present.lua
 -- ARGV[2] and on: job
 
 local head = given(1)
 local owner, everything = head[1], head[2] == 1
+note(head, 3)
 
 -- Handed over, ended, renewed after store time, or not renewed for too long.
 local function is_wrong(run)

@@ -1,10 +1,11 @@
 -- renew: extends the leases that are still the asker's; never creates a record.
 -- KEYS: as in common.lua.
--- ARGV[1]: owner, lease
+-- ARGV[1]: owner, lease, and the words of present.lua
 -- ARGV[2] and on: job, slot, manual, attempt
 
 local head = given(1)
 local owner, lease = head[1], head[2]
+note(head, 3)
 
 local answers = {}
 for place = 2, #ARGV do
