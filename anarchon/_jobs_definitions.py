@@ -77,7 +77,7 @@ class Definitions:
                 milliseconds, at least 100.
             handler: A function of the context, or of nothing; plain or ``async def``.
             options: ``overlap timeout max_attempts catch_up jitter data on_crash
-                pass_context replace enabled description tags``, as in `JobOptions`.
+                expect_within pass_context replace enabled description tags``, as in `JobOptions`.
 
         Raises:
             ConfigurationError: Something can't be as given; nothing was defined.

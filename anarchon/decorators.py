@@ -72,8 +72,8 @@ def every(name: str, interval: Duration, **options: Unpack[JobOptions]) -> Calla
     Args:
         name: The job's name; `Scheduler.register` may put a prefix in front.
         interval: Seconds, a `timedelta`, or text such as ``"10s"``.
-        options: ``overlap timeout max_attempts catch_up jitter data on_crash pass_context
-            replace enabled description tags``, as in `JobOptions`.
+        options: ``overlap timeout max_attempts catch_up jitter data on_crash
+            expect_within pass_context replace enabled description tags``, as in `JobOptions`.
 
     Raises:
         ConfigurationError: The name, the interval or an option is wrong.

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SLICE = 0.5  # seconds until Ctrl-C ends a wait that was about to begin
+
 
 def aside(call: Callable[[], T]) -> T:
     """Make a call, and return or raise what it does; on the main thread, from beside it.
@@ -39,13 +41,22 @@ def aside(call: Callable[[], T]) -> T:
         start_new_thread(work, ())
     except RuntimeError:
         return call()
-    value, error = answer.get()
+    value, error = _awaited(answer)
     if error is None:
         return cast("T", value)
     try:
         raise error
     finally:
         del error  # lest it, its traceback and this frame keep each other
+
+
+def _awaited(answer: SimpleQueue[T]) -> T:
+    """Wait for an answer, in slices: a signal that comes right before a wait doesn't end it."""
+    while True:
+        try:
+            return answer.get(timeout=SLICE)
+        except Empty:
+            pass
 
 
 def within(call: Callable[[], T], seconds: float, *, late: Callable[[T], object]) -> T:
