@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opentelemetry import context, trace
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..scheduler import Scheduler
+
+    Attributes: TypeAlias = dict[str, str | int | tuple[str, ...]]
 
 SCOPE = "anarchon"
 
@@ -77,12 +79,12 @@ class Source(NamedTuple):
     provider: TracerProvider
     tracer: Tracer
     ids: Ids | None
-    identity: bytes
+    key: bytes  # what sets the ids of this fleet apart from those of others
 
 
-def trace_id_of(identity: bytes, run_id: str) -> int:
+def trace_id_of(key: bytes, run_id: str) -> int:
     """Return the id of the trace that all attempts of a run are in."""
-    data = blake2b(run_id.encode(errors="backslashreplace"), digest_size=16, key=_key(identity))
+    data = blake2b(run_id.encode(errors="backslashreplace"), digest_size=16, key=key)
     return int.from_bytes(data.digest(), "big") or 1
 
 
@@ -92,7 +94,7 @@ def span_id_of(trace_id: int, attempt: int) -> int:
     return int.from_bytes(data.digest(), "big") or 1
 
 
-def _key(identity: bytes) -> bytes:
+def key_of(identity: bytes) -> bytes:
     return blake2b(identity, digest_size=32).digest()
 
 
@@ -103,6 +105,7 @@ class Spans(Watcher):
         super().__init__(scheduler, "instrument()")
         self._provider = provider
         self._source: Source | None = None
+        self._jobs: dict[str, tuple[object, Attributes]] = {}
         backend = scheduler._options.backend  # noqa: SLF001 - of this package
         self._namespace = str(getattr(backend, "namespace", ""))
 
@@ -115,7 +118,7 @@ class Spans(Watcher):
         source = self._current_source()
         links: list[Link] = []
         if source.ids is not None:
-            trace_id = trace_id_of(source.identity, run_id_of(ctx))
+            trace_id = trace_id_of(source.key, run_id_of(ctx))
             source.ids.ask(trace_id, span_id_of(trace_id, ctx.attempt))
             links = _links(trace_id, ctx.attempt - 1)
         # A root, whatever is current: what asked for a manual run has ended by then, perhaps.
@@ -136,10 +139,9 @@ class Spans(Watcher):
             span.set_status(Status(StatusCode.ERROR, clean(said(error), _LONGEST_STATUS)))
             _record(span, error)
 
-    def _attributes(self, ctx: Context) -> dict[str, str | int | tuple[str, ...]]:
-        attributes: dict[str, str | int | tuple[str, ...]] = {
-            "anarchon.namespace": self._namespace,
-            "anarchon.job.name": ctx.name,
+    def _attributes(self, ctx: Context) -> Attributes:
+        return {
+            **self._of_job(ctx),
             "anarchon.run.id": run_id_of(ctx),
             "anarchon.run.slot": ctx.slot,
             "anarchon.run.scheduled_at": moment(ctx.scheduled_at),
@@ -147,10 +149,22 @@ class Spans(Watcher):
             "anarchon.run.reason": ctx.reason,
             "anarchon.instance.id": ctx.instance_id,
         }
+
+    def _of_job(self, ctx: Context) -> Attributes:
+        """Return what is the same for each run of a job, computed once for each definition."""
+        job = ctx._start.spec.job  # noqa: SLF001 - of this package
+        known = self._jobs.get(ctx.name)
+        if known is not None and known[0] is job:
+            return known[1]
+        attributes: Attributes = {
+            "anarchon.namespace": self._namespace,
+            "anarchon.job.name": ctx.name,
+        }
         if (name := handler_name(ctx)) is not None:
             attributes["code.function.name"] = name
         if tags := tags_of(ctx):
             attributes["anarchon.job.tags"] = tags
+        self._jobs[ctx.name] = job, attributes
         return attributes
 
     def _current_source(self) -> Source:
@@ -159,13 +173,13 @@ class Spans(Watcher):
         source = self._source
         if source is None or source.provider is not provider:
             tracer = provider.get_tracer(SCOPE, __version__)
-            self._source = source = Source(provider, tracer, _ids(tracer), self._identity(provider))
+            self._source = source = Source(provider, tracer, _ids(tracer), self._key(provider))
         return source
 
-    def _identity(self, provider: TracerProvider) -> bytes:
+    def _key(self, provider: TracerProvider) -> bytes:
         resource = getattr(getattr(provider, "resource", None), "attributes", {})
         backend = self.scheduler._options.backend  # noqa: SLF001 - of this package
-        return identity_of(backend, [str(resource.get(name, "")) for name in _SERVICE])
+        return key_of(identity_of(backend, [str(resource.get(name, "")) for name in _SERVICE]))
 
 
 def _ids(tracer: Any) -> Ids | None:

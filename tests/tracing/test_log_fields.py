@@ -78,6 +78,7 @@ LINES = {
     "clock_far": (lines.clock_far(-5.0), {"event": "clock_far", "offset_ms": -5000}),
     "clock_near": (lines.clock_near(), {"event": "clock_near"}),
     "one_off_passed": (lines.one_off_passed("sync", SLOT), {"event": "one_off_passed", **KEY}),
+    "overdue": (lines.overdue(RunKey("sync", SLOT), 300.0), {"event": "overdue", **KEY}),
     "unapplied": (lines.unapplied("every()"), {"event": "unapplied"}),
     "unknown": (lines.unknown("ping(urls): no job 'x'"), {"event": "unknown"}),
     "disabled": (lines.disabled(), {"event": "disabled"}),

@@ -19,7 +19,7 @@ from opentelemetry.trace import StatusCode
 
 from anarchon import Aborted, MemoryBackend, SqliteBackend
 from anarchon.contrib._identity import identity_of
-from anarchon.contrib._opentelemetry_spans import trace_id_of
+from anarchon.contrib._opentelemetry_spans import key_of, trace_id_of
 from anarchon.contrib.opentelemetry import instrument
 
 SLOT = 1_791_633_660_000  # 2026-10-10T12:01:00Z
@@ -301,7 +301,7 @@ def test_other_services_have_other_ids(make, clock, tmp_path):
     backend = SqliteBackend(tmp_path / "one.db")
     context = ids_of(make, clock, Traced("bakery"), backend)
     ids = {
-        name: trace_id_of(identity_of(backend, ["", name, "", ""]), f"job@{SLOT}")
+        name: trace_id_of(key_of(identity_of(backend, ["", name, "", ""])), f"job@{SLOT}")
         for name in ("bakery", "shop")
     }
     assert context.trace_id == ids["bakery"] != ids["shop"]
@@ -348,7 +348,7 @@ def test_the_global_provider_may_come_after_the_start(make, clock, monkeypatch):
     [span] = traced.runs
     assert span.attributes["anarchon.run.slot"] == SLOT + 60_000
     identity = identity_of(scheduler._options.backend, ["", "shop", "", ""])
-    assert span.context.trace_id == trace_id_of(identity, f"job@{SLOT + 60_000}")
+    assert span.context.trace_id == trace_id_of(key_of(identity), f"job@{SLOT + 60_000}")
 
 
 class Foreign(trace.TracerProvider):
