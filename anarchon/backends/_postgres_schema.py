@@ -16,8 +16,17 @@ from .base import FORMAT_VERSION
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
-WRITTEN = ("namespace", "job", "run", "attempt", "checkpoint", "completion")
-FILES = ("tables", "common", "orders", "claim", "settle", "leases", "fencing")
+WRITTEN = (
+    "namespace",
+    "job",
+    "run",
+    "attempt",
+    "checkpoint",
+    "completion",
+    "instance",
+    "alert",
+)
+FILES = ("tables", "common", "orders", "claim", "settle", "leases", "instances", "fencing")
 # Of the functions that are called from outside; why is said in common.sql.
 SETTINGS = (
     "SET search_path = pg_catalog SET plan_cache_mode = force_generic_plan SET jit = off\n"

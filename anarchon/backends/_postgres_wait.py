@@ -27,9 +27,16 @@ _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 def ask_function(
-    pgconn: PGconn, function: str, values: Sequence[bytes | None], deadline: float
+    pgconn: PGconn,
+    function: str,
+    values: Sequence[bytes | None],
+    deadline: float,
+    along: tuple[str, bytes] | None = None,
 ) -> bytes:
     """Call a function with these values and return its text in UTF8.
+
+    `along` is another function, and what to give it behind the answer of the first one and the
+    first value; it returns that answer. So it comes second, whatever the server likes.
 
     It waits for locks as long as we wait for it, also for those of tables that it needs to be
     compiled: what stands behind FROM comes first. That setting ends with the transaction,
@@ -42,14 +49,18 @@ def ask_function(
     """
     from psycopg import Error
 
-    numbers = ", ".join(f"${number}" for number in range(1, len(values) + 1))
-    setting = f"set_config('lock_timeout', ${len(values) + 1}, true)"
-    # The function's schema is quoted.
-    statement = f"SELECT convert_to({function}({numbers})::text, 'UTF8') FROM {setting}"  # noqa: S608
+    count = len(values)
+    numbers = ", ".join(f"${number}" for number in range(1, count + 1))
+    setting = f"set_config('lock_timeout', ${count + 1}, true)"
+    called, more = f"{function}({numbers})", list[bytes]()
+    if along is not None:
+        called, more = f"{along[0]}({called}, $1, ${count + 2})", [along[1]]
+    # The schema of functions is quoted.
+    statement = f"SELECT convert_to({called}::text, 'UTF8') FROM {setting}"  # noqa: S608
     while True:
         try:
             patience = str(patience_ms(deadline)).encode()
-            answer = ask(pgconn, statement.encode(), (*values, patience), deadline)
+            answer = ask(pgconn, statement.encode(), (*values, patience, *more), deadline)
         except Error as error:
             if error.sqlstate not in _AGAIN or time.monotonic() >= deadline:
                 raise

@@ -34,6 +34,11 @@ def items_of(call: Call) -> bytes:
     return _json(call.items)
 
 
+def present_of(call: Call) -> bytes | None:
+    """Return what goes along with a call as JSON; None: nothing does."""
+    return _json(call.present) if call.present else None
+
+
 def text_of(name: str) -> bytes:
     """Return a name as the functions get it beside the JSON."""
     return name.replace(_STAND_IN, _STAND_IN * 2).encode()

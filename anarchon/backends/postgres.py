@@ -152,7 +152,9 @@ class PostgresBackend(RemoteBackend[PostgresLink]):
             schema = schemas.quoted(self._schema_on(pgconn, deadline))
             function = f"{schema}.anarchon_{call.operation}_v1"
             values = (words.text_of(self.namespace), words.head_of(call), words.items_of(call))
-            return words.reply_of(ask_function(pgconn, function, values, deadline))
+            said = words.present_of(call)
+            along = None if said is None else (f"{schema}.anarchon_keep_v1", said)
+            return words.reply_of(ask_function(pgconn, function, values, deadline, along))
 
     def _explained(self, error: Exception) -> BackendError:
         return advice.explained(error, repr(self), self._secrets)

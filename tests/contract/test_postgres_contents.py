@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from anarchon._testing_contract.bench import Bench
+from anarchon._values import Presence
 from tests.stores.postgres_clock import SCHEMA, ByHand, TableClock
 
 T0 = 1_800_005_000_000  # where such a clock begins, and slot 0
@@ -161,6 +162,25 @@ def test_a_run_that_was_ordered_and_then_won(kept):
     ended = ("closed", *running[1:], "success", None, "a", now)
     assert kept.rows("run") == [(*key, 1, *ended, T0 - 7000)]
     assert kept.rows("checkpoint") == []
+
+
+def test_what_an_instance_says_and_the_slot_that_it_tells_of(kept):
+    bench = kept.bench
+    owner = bench.owner("a")._replace(presence=Presence(T0 + 9, '{"n":1}', '{"pid":1}'))
+    bench.backend.present(owner)
+    assert kept.rows("instance") == [("a", T0, T0 + 9, '{"n":1}', '{"pid":1}')]
+    bench.clock.advance(3)
+    other = bench.owner("b")._replace(presence=Presence(T0 + 7, "{}"))
+    for said in (other, owner._replace(presence=Presence(T0 + 8, '{"n":2}'))):
+        bench.backend.claim([bench.wish(0)], owner=said, wins=0, pace=bench.pace())
+    said = [("a", T0 + 3, T0 + 8, '{"n":2}', '{"pid":1}'), ("b", T0 + 3, T0 + 7, "{}", "")]
+    assert kept.rows("instance") == said
+    bench.backend.present(bench.owner("a"))
+    assert kept.rows("instance") == said[1:]
+    for by, slot in (("a", 0), ("b", 1), ("c", 1), ("c", 0)):
+        bench.any.alert([bench.key(slot)], owner=bench.owner(by))
+    assert kept.rows("alert") == [("job", T0 + 1000, "b")]
+    assert kept.rows("job") == []
 
 
 def worn(kept, slots=130):

@@ -78,7 +78,8 @@ class CountedPostgres:
             "WHERE datname = %s AND toplevel",
             (self._database,),
         ):
-            named = re.search(r"anarchon_(\w+)_v1\(", query)
+            # What is called with values, and not with the answer of another function.
+            named = re.search(r"anarchon_(\w+)_v1\(\$", query)
             found[named[1] if named else query] += calls
         return found
 

@@ -10,12 +10,14 @@ import uuid
 import pytest
 
 from anarchon._values import (
+    LATEST_MS,
     Held,
     Lease,
     Limits,
     Lost,
     Owner,
     Pace,
+    Presence,
     Recorded,
     Result,
     RunKey,
@@ -31,6 +33,7 @@ from tests.stores.postgres_places import database_on
 LIMITS = Limits(20.0, 20.0, 20.0)
 TERMS = Terms(2000, 600, 3, True, 3_600_000)
 A, B = Owner("a", "a"), Owner("b", "b")
+SPEAKS = A._replace(presence=Presence(LATEST_MS, '{"next":1800000000000,"running":1}'))
 
 
 @pytest.fixture(params=["postgres-15", "postgres-18"], scope="module")
@@ -69,6 +72,7 @@ def test_an_operation_is_one_statement_and_silence_is_none(database, backend):
     wishes = [Wish(RunKey(f"job {n}", slot_ms), 1, "scheduled", TERMS) for n in range(20)]
     results = [Result(w.key, 1, "success", "scheduled", slot_ms, 1) for w in wishes]
     leases = [Lease(w.key, 1) for w in wishes]
+    along = "SELECT count(*) FROM pg_stat_statements WHERE dbid = %s AND query LIKE %s"
     calls = (
         lambda: backend.claim(wishes, owner=A, wins=20, pace=pace()),
         lambda: backend.claim(wishes, owner=B, wins=20, pace=pace()),
@@ -78,11 +82,22 @@ def test_an_operation_is_one_statement_and_silence_is_none(database, backend):
         lambda: backend.save(leases[0], owner=A, value="{}"),
         lambda: backend.release(results[:2], owner=A),
         lambda: backend.finish(results, owner=A),
+        lambda: backend.alert([w.key for w in wishes], owner=A),
+        lambda: backend.look([w.key.job for w in wishes], owner=SPEAKS),
+        lambda: backend.present(SPEAKS),
+        backend.instances,
     )
-    for call in calls:
-        before = count()
-        call()
-        assert count() == before + 1
+    with_words = (
+        lambda: backend.claim(wishes, owner=SPEAKS, wins=20, pace=pace()),
+        lambda: backend.renew(leases, owner=SPEAKS, lease_ms=2000),
+        lambda: backend.unfinished([w.key.job for w in wishes], owner=SPEAKS),
+    )
+    for some, kinds in ((calls, 0), (with_words, len(with_words))):
+        for call in some:
+            before = count()
+            call()
+            assert count() == before + 1
+        assert database.ask(along, (oid, "SELECT convert_to(%_keep_v1(%")) == [(kinds,)]
     assert count() == count()
     mine = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     assert database.ask(mine + " AND application_name = 'anarchon'") == [(1,)]
@@ -112,6 +127,34 @@ def test_renewals_change_no_index(database, backend):
     backend.open(LIMITS)
     updated, hot = after[0] - before[0], after[1] - before[1]
     assert hot > 0.95 * updated
+
+
+def test_what_instances_say_changes_no_index(database, backend):
+    """However long it is what they are and have: that is said seldom, and kept where it is."""
+    statistics = (
+        "SELECT n_tup_upd, n_tup_hot_upd, pg_total_relation_size(relid) FROM "
+        "pg_stat_user_tables WHERE schemaname = 'public' AND relname = 'anarchon_instance'"
+    )
+    dice = random.Random(1)
+    about = "".join(dice.choice("0123456789abcdef") for _ in range(20_000))
+    owners = [SPEAKS._replace(token=f"number {number}") for number in range(50)]
+    for owner in owners:
+        backend.present(owner._replace(presence=owner.presence._replace(about=about)))
+    backend.close()
+    backend.open(LIMITS)
+    before = database.ask(statistics)[0]
+    for _ in range(10):
+        for owner in owners:
+            assert not backend.renew([], owner=owner, lease_ms=2000).lost
+    backend.close()
+    until = time.monotonic() + 10
+    while (after := database.ask(statistics)[0])[0] < before[0] + 500:
+        assert time.monotonic() < until
+    backend.open(LIMITS)
+    updated, hot, more = (new - old for new, old in zip(after, before, strict=True))
+    assert updated == 500
+    assert hot > 0.95 * updated
+    assert more < 200_000  # of a million that they have said
 
 
 def test_no_index_has_a_column_that_a_renewal_changes(database):
@@ -157,7 +200,10 @@ def test_a_day_of_history_stays_small(database):
 
 
 def test_batches_in_any_order_never_lock_each_other_out(database):
-    """Claims, renewals, ends, skips, pauses and orders of the same jobs, by many at once."""
+    """Claims, renewals, ends, pauses, orders and alerts of the same jobs, by many at once.
+
+    They also say something of themselves, and each time somebody else is long gone.
+    """
     namespace = f"mix {uuid.uuid4()}"
     jobs = [f"job {number}" for number in range(12)]
     slot_ms = now_ms() - 60_000
@@ -165,7 +211,8 @@ def test_batches_in_any_order_never_lock_each_other_out(database):
 
     def work(number: int) -> None:
         dice = random.Random(number)
-        owner = Owner(str(number % 4), "x")  # some share a token: copies of one claim
+        # Some share a token: copies of one claim.
+        owner = Owner(str(number % 4), "x", Presence(1, "{}", "{}"))
         backend = PostgresBackend(database.url, namespace=namespace)
         try:
             backend.open(LIMITS)
@@ -186,6 +233,8 @@ def test_batches_in_any_order_never_lock_each_other_out(database):
                 dice.choice([backend.finish, backend.release])(ends, owner=owner)
                 backend.pause(dice.choice(jobs), duration_ms=0)
                 backend.cancel(dice.choice(keys))
+                backend.alert(keys, owner=owner)
+                backend.present(owner if turn % 3 else Owner(*owner[:2]))
         except Exception as error:
             failed.append(error)
         finally:

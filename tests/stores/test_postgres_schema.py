@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from anarchon._values import Limits, Owner, Recorded, RunKey, Won
+from anarchon._values import Limits, Owner, Presence, Recorded, RunKey, Won
 from anarchon.backends import postgres as postgres_module
 from anarchon.backends._postgres_advice import FINDINGS
 from anarchon.backends._postgres_schema import grants, names
@@ -220,11 +220,18 @@ def test_the_documented_rights_suffice(prepared, role):
     works(backend)
     backend.trigger([RunKey("job", now_ms(), "trigger-1")], data="1")
     backend.pause(None, duration_ms=0)
+    speaks = Owner("a", "a", Presence(now_ms(), "{}"))
+    for state in ("{}", '{"n":1}'):
+        said = speaks._replace(presence=speaks.presence._replace(state=state))
+        backend.unfinished(["job"], owner=said)
+    assert [(one.token, one.state) for one in backend.instances().instances] == [("a", '{"n":1}')]
+    backend.present(Owner("a", "a"))
+    assert backend.alert([RunKey("new", 7)], owner=speaks).answers == (True,)
     backend.close()
 
 
 @pytest.mark.parametrize("right", ["SELECT", "INSERT", "UPDATE", "DELETE"])
-@pytest.mark.parametrize("table", ["job", "run", "attempt", "checkpoint"])
+@pytest.mark.parametrize("table", ["job", "run", "attempt", "checkpoint", "instance", "alert"])
 def test_a_missing_right_is_named(prepared, role, right, table):
     prepared.ask(f'REVOKE {right} ON jobs.anarchon_{table} FROM "{role}"')
     backend = opened(of(prepared, role), schema="jobs")

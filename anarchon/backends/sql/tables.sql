@@ -121,3 +121,27 @@ CREATE TABLE IF NOT EXISTS %schema%.anarchon_completion (
     done_ms bigint NOT NULL,
     PRIMARY KEY (namespace, job, slot_ms, manual, attempt)
 );
+
+-- What each instance says of itself, for people; see instances.sql. It says so again and again, so
+-- no column of that is in an index, and half of each page is left free.
+CREATE TABLE IF NOT EXISTS %schema%.anarchon_instance (
+    namespace text COLLATE "C" NOT NULL,
+    token text COLLATE "C" NOT NULL,
+    seen_ms bigint NOT NULL,
+    expected_ms bigint NOT NULL,
+    state text NOT NULL,
+    about text NOT NULL,
+    PRIMARY KEY (namespace, token)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000
+);
+
+-- The newest slot of a job of which somebody told that nobody has finished it, and who.
+CREATE TABLE IF NOT EXISTS %schema%.anarchon_alert (
+    namespace text COLLATE "C" NOT NULL,
+    job text COLLATE "C" NOT NULL,
+    slot_ms bigint NOT NULL,
+    token text COLLATE "C" NOT NULL,
+    PRIMARY KEY (namespace, job)
+);
