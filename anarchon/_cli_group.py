@@ -26,6 +26,7 @@ from ._cli_jobs import (
 from ._cli_live import be_instance, export, tail
 from ._cli_next import next_slots
 from ._cli_schema import schema
+from ._cli_top import instances, top
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ def commands() -> None:
 
 for one in (be_instance, jobs, next_slots, history, explain, run_now, pause, resume, cancel):
     commands.add_command(one)
-for one in (trigger, backfill, tail, export, doctor, schema):
+for one in (trigger, backfill, tail, export, instances, top, doctor, schema):
     commands.add_command(one)
 
 

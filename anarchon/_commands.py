@@ -32,6 +32,7 @@ from ._commands_answers import (
     refusal,
 )
 from ._commands_fleet import MOST_AT_ONCE, backfill, read_json, trigger
+from ._commands_instances import instances
 from ._commands_orders import cancel, pause, resume
 from ._commands_rows import JobRow, SlotRow, history_table, jobs_table, run_text, slots_table
 from ._commands_slots import explain, in_zone, zone_key
@@ -59,6 +60,7 @@ __all__ = [
     "cancel",
     "explain",
     "history",
+    "instances",
     "jobs",
     "next_slots",
     "pause",

@@ -12,7 +12,7 @@ from ._named import NamedTuple
 from ._texts import counted
 from ._tzdata import package_version, tzdata_version
 from .backends._rights import file_problem, is_missing_file, prepared
-from .errors import AnarchonError, ConfigurationError
+from .errors import AnarchonError, BackendError, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -125,6 +125,8 @@ def _of_store(scheduler: Scheduler) -> Iterator[Finding]:
     if info.trip is not None and not any(one.name == "clock-offset" for one in info.findings):
         yield _of_clock(info, asked)
     yield from _of_pauses(scheduler)
+    if state != "empty":
+        yield from _of_instances(scheduler)
 
 
 def _of_clock(info: ServerInfo, asked: float) -> Finding:
@@ -148,6 +150,19 @@ def _of_pauses(scheduler: Scheduler) -> Iterator[Finding]:
         named = f"{', '.join(alone[:5])}{', …' if len(alone) > 5 else ''}"
         text = f"paused by themselves: {named}; `anarchon resume JOB` ends that."
         yield Finding("note", "paused", text)
+
+
+def _of_instances(scheduler: Scheduler) -> Iterator[Finding]:
+    """What those who share the store disagree about, and this process with them."""
+    from ._commands_instances import concerns_of
+
+    try:
+        found = scheduler.instances()
+    except BackendError as error:
+        yield Finding("note", "instances", f"who is there can't be read: {in_one_line(error)}")
+        return
+    for concern in concerns_of(found, tzdata_version()):
+        yield Finding(*concern)
 
 
 # --- the process ---------------------------------------------------------------------

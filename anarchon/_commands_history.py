@@ -140,7 +140,7 @@ class Following:
         self._looks += 1
         page, fresh = self._newest()
         there = {run.run_id for run in page}
-        away = [run for run in self._open() if run.run_id not in there]
+        away = [run for run in self.open_runs() if run.run_id not in there]
         jobs = sorted({run.job for run in away})
         first = self._looks * _MOST_JOBS % len(jobs) if len(jobs) > _MOST_JOBS else 0
         for job in [*jobs, *jobs][first : first + min(_MOST_JOBS, len(jobs))]:
@@ -178,7 +178,8 @@ class Following:
     def _running(self) -> list[Run]:
         return self._scheduler.history(self._name, limit=_MOST, status="running")
 
-    def _open(self) -> list[Run]:
+    def open_runs(self) -> list[Run]:
+        """Return the attempts that go on, as far as the looks have seen."""
         return [run for run in self._seen.values() if run.status == "running"]
 
     def _is_new(self, run: Run) -> bool:

@@ -122,6 +122,7 @@ def test_help_lists_every_command_and_its_summary():
         ["explain", "tell what became of a slot, and why"],
         ["export", "write the whole history as lines of JSON"],
         ["history", "list the last runs, newest first"],
+        ["instances", "list the processes that share the store"],
         ["jobs", "list the jobs, their next slots, and what is paused"],
         ["next", "show the next slots of a schedule, or of a job"],
         ["pause", "stop starts of a job, or of all, on every instance"],
@@ -130,6 +131,7 @@ def test_help_lists_every_command_and_its_summary():
         ["run-now", "run a job now, in this process"],
         ["schema", "print what a store in PostgreSQL needs, as SQL"],
         ["tail", "show records as they come"],
+        ["top", "watch instances, jobs and running attempts"],
         ["trigger", "ask the fleet to run a job once, now"],
     ]
 

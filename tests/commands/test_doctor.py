@@ -8,10 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from anarchon import MemoryBackend, PostgresBackend, RedisBackend, Scheduler, SqliteBackend
+from anarchon import (
+    BackendError,
+    MemoryBackend,
+    PostgresBackend,
+    RedisBackend,
+    Scheduler,
+    SqliteBackend,
+)
 from anarchon import _commands_doctor as doctor
 from anarchon._commands_doctor import examine
-from anarchon.testing import ClaimOnly
+from anarchon.testing import ClaimOnly, FaultyBackend
+from tests.commands.presences import present
 from tests.servers.redis import RedisServer
 
 
@@ -207,3 +215,53 @@ def test_uwsgi_without_threads(tmp_path, monkeypatch, options, status):
     monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt=options))
     told = found(Scheduler(SqliteBackend(tmp_path / "jobs.db")), status)
     assert ("enable-threads" in told.get("uwsgi-threads", "")) == (status == 1)
+
+
+def test_instances_that_disagree(tmp_path):
+    path = tmp_path / "jobs.db"
+    scheduler = Scheduler(SqliteBackend(path))
+    present(path, "web-1", tzdata="2026a")
+    present(path, "gone", tzdata="2020a", jobs={"sync": "3"}, expected=-3_600_000)
+    assert set(found(scheduler)) == {"store", "tzdata"}
+    present(path, "web-2", tzdata="2026a", jobs={"sync": "2"})
+    told = found(scheduler)
+    assert set(told) == {"store", "tzdata", "schedules-differ"}
+    assert told["schedules-differ"].startswith(
+        "note: the schedule of sync differs between web-1, web-2: "
+    )
+
+
+def test_instances_with_different_time_zone_databases(tmp_path):
+    path = tmp_path / "jobs.db"
+    scheduler = Scheduler(SqliteBackend(path))
+    present(path, "web-1", tzdata="2025b")
+    assert found(scheduler)["tzdata-differs"].startswith(
+        "note: this process has the time zone database 2026a, and instances have 2025b: "
+    )
+    present(path, "web-2", tzdata="2026a")
+    assert found(scheduler)["tzdata-differs"].startswith(
+        "note: instances have different time zone databases: 2025b on web-1; 2026a on web-2. "
+    )
+    present(path, "web-2", tzdata="2024a")
+    names = [one.name for one in examine(scheduler).rows]
+    assert names.count("tzdata-differs") == 1
+
+
+def test_two_living_processes_with_one_instance_id(tmp_path):
+    path = tmp_path / "jobs.db"
+    for pid in (7, 9):
+        present(path, "web", pid=pid, tzdata="2026a")
+    told = found(Scheduler(SqliteBackend(path)), 1)
+    assert told["instance-id"].startswith("wrong: 2 processes have the id web: box:7 since ")
+    present(path, "web", pid=11, tzdata="2026a", expected=-3_600_000)
+    assert "2 processes" in found(Scheduler(SqliteBackend(path)), 1)["instance-id"]
+
+
+def test_who_is_there_may_be_unreadable(tmp_path):
+    backend = FaultyBackend(SqliteBackend(tmp_path / "jobs.db"))
+    scheduler = Scheduler(backend)
+    with scheduler:
+        pass
+    backend.fail("instances", error=BackendError("no such table"))
+    told = found(scheduler)
+    assert told["instances"] == "note: who is there can't be read: no such table"

@@ -11,11 +11,13 @@ import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from anarchon import Scheduler, SqliteBackend
 from anarchon.testing import ManualClock
+from tests.commands.presences import present
 from tests.docs.pages import blocks, environment, rows, text_of
 
 PAGE = "command-line.md"
@@ -29,9 +31,9 @@ COMMANDS = [session for session in SESSIONS if session[0].startswith("anarchon "
 LIVE = ("anarchon run", "anarchon tail -n 2")
 STATUSES = {'anarchon cancel sync "2026-12-01 08:00"': 1}
 # What these print depends on the time and on the machine.
-CHANGING = ("jobs", "run", "run-now", "doctor", "trigger", "backfill")
+CHANGING = ("jobs", "run", "run-now", "doctor", "trigger", "backfill", "instances", "top")
 CHANGES = [
-    (r"20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?", "WHEN"),
+    (r"(20\d\d-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(\.\d+)?", "WHEN"),
     (r"(?<= )(\d+[dhms]+)+(?= )", "IN"),
     (r"'/.*/jobs.db'", "'/srv/shop/jobs.db'"),
     (r"sqlite 3[\d.]+", "sqlite 3"),
@@ -71,6 +73,11 @@ def seed(scheduler: Scheduler) -> None:
         clock.advance("1h")
         made.resume("sync")
         clock.advance("1h")
+    # Two that go on, of which the second has the code of yesterday.
+    for number, name in enumerate(("web-1:41822", "web-2:41907")):
+        host, _, pid = name.partition(":")
+        jobs = {"digest": str(number), "sync": "0"}
+        present(Path("jobs.db"), name, host=host, pid=int(pid), jobs=jobs)
 
 
 @pytest.fixture(scope="module")
