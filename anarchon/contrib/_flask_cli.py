@@ -74,6 +74,13 @@ def _history(*, job: str | None, limit: int, status: str | None, as_json: bool) 
     _end(answer, as_json=as_json)
 
 
+@group.command("instances")
+@_as_json
+def _instances(*, as_json: bool) -> None:
+    """List the processes that share the store, and what they disagree about."""
+    _end(_commands.instances(_scheduler()), as_json=as_json)
+
+
 @group.command("explain")
 @click.argument("job")
 @click.argument("slot")

@@ -91,6 +91,7 @@ def test_a_command_does_what_it_says(tmp_path, command):
         "jobs": len(lines) == 3,
         "next": len(lines) == 4,
         "history": lines[-1] == "no runs",
+        "instances": lines[-1] == "no instance is known to the store",
         "explain": lines[0].startswith("sync @ 2026-12-01T09:00:00.000Z: "),
         "pause": lines[0].startswith("sync is paused on every instance, for 1h30m"),
         "resume": lines[0].startswith("sync is resumed"),

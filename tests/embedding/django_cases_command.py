@@ -81,11 +81,22 @@ class Command(SimpleTestCase):
         )
         assert "is no slot" in refused("explain", "daily", "soon")[0]
 
+    def test_instances(self):
+        from anarchon.contrib.django import scheduler
+
+        assert printed("instances") == {"instances": [], "warnings": []}
+        with scheduler:
+            while not scheduler.instances():
+                continue
+            [one] = printed("instances")["instances"]
+            assert "instance  " in said("instances")
+        assert one["jobs"] == ["daily", "fail", "talk"]
+
     def test_trigger_and_backfill(self):
         run_id, what, when = said("trigger", "daily", "--data", '{"day": 1}').splitlines()
         assert run_id.startswith("trigger-")
         assert what == "daily is to run once, on any instance that has it"
-        assert when.startswith("it is taken with the fleet's next call about the job")
+        assert when.startswith("it is taken with the fleet's next claim")
         times = ("--from", "2026-11-01", "--to", "2026-11-04")
         told = printed("backfill", "daily", *times, "-n", "2")
         assert (len(told["runs"]), told["go_on_from"] is None) == (2, False)

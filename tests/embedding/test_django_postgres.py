@@ -89,6 +89,7 @@ class Tests(TransactionTestCase):
 FIRST = {
     "history": ("anarchon", "history"),
     "jobs": ("anarchon", "jobs"),
+    "instances": ("anarchon", "instances"),
     "pause": ("anarchon", "pause", "pay"),
     "resume": ("anarchon", "resume"),
     "explain": ("anarchon", "explain", "pay", "2026-12-01T00:00Z"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 from flask import current_app
@@ -123,7 +124,7 @@ def test_the_fleet_is_asked_for_runs(app, flask):
     status, out, err = flask("trigger", "sync", "--data", '{"day": 3}')
     run_id, what, when = out.splitlines()
     assert (status, err, what) == (0, "", "sync is to run once, on any instance that has it")
-    assert when.startswith("it is taken with the fleet's next call about the job")
+    assert when.startswith("it is taken with the fleet's next claim")
     times = ("--from", "2026-11-01T08:30", "--to", "2026-11-01T11:30")
     told = json.loads(flask("backfill", "sync", *times, "-n", "2", "--json")[1])
     slots = [run["slot"] for run in told["runs"]]
@@ -135,6 +136,18 @@ def test_the_fleet_is_asked_for_runs(app, flask):
         while not {run.run_id for run in scheduler.history("sync", status="success")} >= asked:
             continue
     assert ({"day": 3}, "shop") in app.extensions["seen"]
+
+
+def test_instances_are_listed(app, flask):
+    with app.extensions["anarchon"] as scheduler:
+        while not scheduler.instances():
+            continue
+        status, out, err = flask("instances")
+        [one] = json.loads(flask("instances", "--json")[1])["instances"]
+    assert (status, err) == (0, "")
+    assert re.search(rf":{os.getpid()}  (idle, expected at|running) ", out)
+    assert (one["pid"], one["jobs"]) == (os.getpid(), ["broken", "sync"])
+    assert flask("instances") == (0, "no instance is known to the store\n", "")
 
 
 SNYC = (
@@ -191,8 +204,8 @@ def test_the_commands_are_listed_in_the_help(app, flask):
     assert status == 0
     listed = [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()]
     assert listed == [
-        *("backfill", "cancel", "explain", "history", "jobs", "next", "pause", "resume", "run"),
-        *("run-now", "trigger"),
+        *("backfill", "cancel", "explain", "history", "instances", "jobs", "next", "pause"),
+        *("resume", "run", "run-now", "trigger"),
     ]
     assert "anarchon" in app.cli.commands
 

@@ -51,6 +51,7 @@ class Command(BaseCommand):
             "-n", "--limit", type=_up_to_1000, default=20, help="how many runs; 20 by default"
         )
         one.add_argument("--status", choices=get_args(Status), help="only those")
+        add("instances", "list the processes that share the store", _instances)
         one = add("run-now", "run a job now in this process", _run_now)
         one.add_argument("job")
         one.add_argument("--data", metavar="JSON", help="what the handler finds as ctx.data")
@@ -134,6 +135,13 @@ def _history(scheduler: Scheduler, options: dict[str, Any]) -> Answer:
 
     limit, status = options["limit"], options["status"]
     return history(scheduler, options["job"], limit=limit, status=status)
+
+
+def _instances(scheduler: Scheduler, options: dict[str, Any]) -> Answer:
+    from ....._commands import instances
+
+    del options
+    return instances(scheduler)
 
 
 def _run_now(scheduler: Scheduler, options: dict[str, Any]) -> Answer:
