@@ -100,8 +100,8 @@ def run_now(source: Source, *, job: str, data: str | None, as_json: bool) -> Non
 def trigger(source: Source, *, job: str, data: str | None, as_json: bool) -> None:
     """Ask the fleet to run JOB once: exactly one of the instances that have it does.
 
-    They hear of it with the next call about the job that they make anyway, or, with control, within
-    its period. With --app it is told when that is.
+    They hear of it with the next claim that they make anyway, or, with control, within its
+    period. With --app it is told when that is.
     """
     end(_commands.trigger(source.scheduler(), job, data_json=data), as_json=as_json)
 

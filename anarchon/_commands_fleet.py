@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ._commands_answers import DONE, NOT_DONE, Answer, answering
@@ -97,30 +98,32 @@ def read_json(text: str) -> Any:
 def _when(scheduler: Scheduler, name: str) -> tuple[str, dict[str, Any]]:
     """Return when the fleet takes what it is asked for, as far as that is known here.
 
-    Instances ask the store about a job with their claim of its next slot, if not before.
+    Instances are told of it with their claim of the next slot of any job, if not before.
     """
     job = scheduler._registry.find(name)  # noqa: SLF001 - of this package
     if job is None:
-        text = "with the next call about the job that an instance makes, or by its control"
+        text = "with the next claim of an instance that has the job, or by its control"
         return f"it is taken {text}", {"next_slot": None, "control_ms": None}
     control_ms = scheduler._options.control_ms  # noqa: SLF001 - of this package
-    slot_ms = _next_slot_ms(scheduler, name) if job.enabled else None
+    slot_ms = _next_slot_ms(scheduler) if job.enabled else None
     if not job.enabled:
         text = "by no instance like this: the job is defined with enabled=False here"
     elif control_ms is not None:
         text = f"within {duration_text(control_ms)}, by control"
     elif slot_ms is not None:
         due = moment(instant(slot_ms))
-        text = "with the fleet's next call about the job, at the latest when its next slot is due,"
+        text = "with the fleet's next claim, at the latest when the next slot of its jobs is due,"
         text = f"{text} {due}; or by control"
     else:
-        text = "when an instance starts, or by control: the job has no more slots"
+        text = "when an instance starts, or by control: no job has any more slots"
     return f"it is taken {text}", {"next_slot": slot_ms, "control_ms": control_ms}
 
 
-def _next_slot_ms(scheduler: Scheduler, name: str) -> int | None:
-    try:
-        found = scheduler.next_slots(name, 1)
-    except (ConfigurationError, JobNotFound):  # what is asked for is asked for all the same
-        return None
-    return milliseconds(found[0]) if found else None
+def _next_slot_ms(scheduler: Scheduler) -> int | None:
+    """Return when the first of the jobs is due that run here."""
+    found: list[int] = []
+    for job in scheduler.jobs:
+        if job.enabled:
+            with suppress(ConfigurationError, JobNotFound):  # the others are due all the same
+                found += map(milliseconds, scheduler.next_slots(job.name, 1))
+    return min(found, default=None)

@@ -287,7 +287,8 @@ class Answers:
         """A reply names a job's other open runs: what it doesn't name has ended."""
         named: dict[str, list[RunKey]] = {wish.key.job: [wish.key] for wish in claim.wishes}
         for run in claims.open:
-            named.setdefault(run.key.job, []).append(run.key)
+            if run.key.job in named:  # else it is ordered, and of that job nothing else is named
+                named[run.key.job].append(run.key)
         for answer in claims.answers:
             if isinstance(answer, Suspect):
                 named[answer.key.job].append(answer.other.key)

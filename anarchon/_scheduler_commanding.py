@@ -47,7 +47,7 @@ class Commanding(Asking):
         """Ask the fleet to run a job once, now: exactly one of the instances that have it does.
 
         Any process may ask that reaches the store, with the job or without it. Instances hear of
-        it with the next call to the store that they make anyway, or, with
+        it with the next claim or look that they make anyway, of whatever job, or, with
         ``Scheduler(control=…)``, within that period; this one at once, if it is running and has
         the job. It is a manual run: neither blocked by others, nor by a pause, nor blocking any;
         handed over by a stop, and ``lost`` if its runner dies. An order that nobody takes for 30

@@ -70,7 +70,7 @@ class Triggers(OrderBase):
         key = self.trigger(bench, "1", -1)
         assert self.named(bench) == [key]
         assert self.named(bench, "other") == []
-        claims = bench.claims(bench.wish(0), bench.wish(0, job="other"))
+        claims = bench.claims(bench.wish(0), bench.wish(0, job="second"))
         (run,) = claims.open
         assert (run.key, run.state, run.attempt, run.mine) == (key, "waiting", 0, False)
         skips = bench.backend.skip(
@@ -84,6 +84,24 @@ class Triggers(OrderBase):
     def those_waiting(self, runs: tuple[OpenRun, ...]) -> list[RunKey]:
         """Return the runs that wait."""
         return [run.key for run in runs if run.state == "waiting"]
+
+    def test_a_claim_is_told_what_is_ordered_of_other_jobs_as_well(self, bench: Bench) -> None:
+        """So whoever has them hears of it; behind its own, first where runs are triggered."""
+        backfills = self.backfill(bench, -30, -20, job="a job")
+        keys = [self.trigger(bench, "2", -2, job="z"), self.trigger(bench, "1", -3, job="b")]
+        mine = self.trigger(bench, "3", -1)
+        claims = bench.claims(bench.wish(0), bench.wish(0, job="second"))
+        assert self.those_waiting(claims.open) == [mine, *reversed(keys), backfills[0]]
+        assert isinstance(self.take_order(bench, backfills[0], by="x"), Won)
+        claims = bench.claims(bench.wish(0, job="z"), by="c")
+        assert self.those_waiting(claims.open) == [keys[0], keys[1], mine]
+
+    def test_of_twenty_other_jobs_at_most(self, bench: Bench) -> None:
+        """Which is told in the order of their names."""
+        keys = [self.trigger(bench, "1", -1, job=f"job {number:02}") for number in range(25)]
+        claims = bench.claims(bench.wish(0), bench.wish(0, job="job 03"))
+        others = keys[:3] + keys[4:21]
+        assert self.those_waiting(claims.open) == [keys[3], *others]
 
     def test_it_is_no_line_of_history_before_somebody_has_it(self, bench: Bench) -> None:
         """Then it is a manual run like any other."""

@@ -7,6 +7,7 @@ nothing else.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from .._texts import clean
@@ -51,7 +52,7 @@ from ._storable import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from .._runs import Run
     from .._values import Answer, OpenRun, Result, Settlement, SkipWish, Wish
@@ -65,7 +66,18 @@ if TYPE_CHECKING:
     Judge = Callable[[RunState | None, Result, Ask, JobState], Step[Settlement]]
 
 NAMED_OPEN = 10  # how many other open runs of a job a reply names
+OTHER_JOBS = 20  # of so many jobs that it doesn't ask about a claim is told of ordered runs
 TRIM_AT_ONCE = 100  # how many runs one closing may remove, so that every call stays short
+
+
+class _EveryJob:
+    """Contains every job."""
+
+    def __contains__(self, job: object) -> bool:
+        return True
+
+
+EVERY_JOB = _EveryJob()
 
 Kind = tuple[str, bool]  # a part of history: of this job, the skips or all else
 
@@ -89,7 +101,7 @@ def claim(
     closed: list[Run] = []
     touched: set[RunKey] = set()
     worn: set[Kind] = set()
-    orders = dict(rows.orders({wish.key.job for wish in wishes}))
+    orders = dict(rows.orders(EVERY_JOB))
     for wish, before, fits in zip(wishes, known, sound, strict=True):
         if not fits:
             answers.append(refusal(wish.key))
@@ -107,6 +119,8 @@ def claim(
         rest = [*rest[:NAMED_OPEN], *_takeable(orders, wish.key, now)]
         others += [open_run(other, owner, now) for other in rest]
         closed += [_record(rows, other) for other in step.also]
+    asked = {wish.key.job for wish, fits in zip(wishes, sound, strict=True) if fits}
+    others += [open_run(other, owner, now) for other in _elsewhere(orders, asked, now)]
     _trim(rows, worn, now)
     return Claims(tuple(answers), tuple(others), tuple(closed), now.wall_ms)
 
@@ -135,6 +149,23 @@ def _takeable(
     """Return the ordered runs of a job that a reply names beside the one asked about."""
     found = takeable(orders.get(asked.job, ()), now)
     return [run for run in found if run.key != asked][:NAMED_OPEN]
+
+
+def _elsewhere(
+    orders: Mapping[str, Sequence[RunState]], asked: Container[str], now: Moment
+) -> list[RunState]:
+    """Return the ordered runs of jobs that a claim doesn't ask about, which it names as well.
+
+    So that whoever has such a job hears of them with whatever it claims. Jobs with triggered
+    runs come first, then by their names.
+    """
+    jobs = sorted(orders, key=lambda job: (not any(map(_is_triggered, orders[job])), job))
+    named = (_takeable(orders, RunKey(job, 0), now) for job in jobs if job not in asked)
+    return [run for runs in islice(filter(None, named), OTHER_JOBS) for run in runs]
+
+
+def _is_triggered(run: RunState) -> bool:
+    return not run.key.is_backfill
 
 
 def skip(rows: Rows, now: Moment, wishes: Sequence[SkipWish], owner: Owner, pace: Pace) -> Claims:

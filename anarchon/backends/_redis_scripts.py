@@ -43,6 +43,7 @@ _SHARED = {
     "KEPT_MS": ends.KEPT_MS,
     "TRIM_AT_ONCE": operations.TRIM_AT_ONCE,
     "NAMED_OPEN": operations.NAMED_OPEN,
+    "OTHER_JOBS": operations.OTHER_JOBS,
     "GONE_AFTER_MS": kept.GONE_AFTER_MS,
     "FENCE_LIMIT": rules.FENCE_LIMIT,
     "NO_FLOOR": rules.NO_FLOOR,

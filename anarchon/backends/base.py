@@ -204,7 +204,8 @@ class LeaseBackend(ClaimBackend):
 
         The keys are ordered ones (`RunKey.is_ordered`), and `data` is JSON that whoever wins one
         is given as its checkpoint. A claim, a skip, a look and `unfinished` name them among the
-        open runs of the jobs that they ask about: all that were triggered, oldest first, and of
+        open runs of the jobs that they ask about, and a claim behind those what is ordered of up
+        to 20 other jobs: all that were triggered, oldest first, and of
         backfilled slots the oldest, while none of them is running; together as many as of other
         open runs. Whoever wins attempt 1 has a manual run: its terms have no budget, no guard of
         a slot applies, and only a pause of the job keeps backfilled slots waiting. Of these a

@@ -95,6 +95,7 @@ def span_id_of(trace_id: int, attempt: int) -> int:
 
 
 def key_of(identity: bytes) -> bytes:
+    """Return what the ids of the spans of a fleet are computed with."""
     return blake2b(identity, digest_size=32).digest()
 
 

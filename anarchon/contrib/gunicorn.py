@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from logging import ERROR, WARNING
+from signal import SIGINT, SIGQUIT, getsignal, signal
 from typing import TYPE_CHECKING, TypeAlias
 
 from .._durations import parse_ms, shown
@@ -27,6 +28,7 @@ from ._found import check_text, checked, imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import FrameType
 
     from .._durations import Duration
     from ..scheduler import Scheduler
@@ -105,6 +107,9 @@ class _Worker:
                 write(Line(ERROR, f"no job runs in this worker: {self._text} has {said(error)}"))
                 return
         self._scheduler.install_signal_handlers(timeout=self._seconds)
+        if type(worker).__module__ == "gunicorn.workers.gthread":
+            for signum in (SIGINT, SIGQUIT):
+                _Quitting(signum, lambda: self.abort(worker))
         try:
             self._scheduler.start(retry=True)
         except ConfigurationError as error:
@@ -139,6 +144,32 @@ class _Worker:
 
 def _reloads(worker: object) -> bool:
     return bool(getattr(getattr(worker, "cfg", None), "reload", False))
+
+
+class _Quitting:
+    """Comes before the handler that a worker with threads has for SIGINT and SIGQUIT.
+
+    That one takes the lock of its pool, which a request may be holding on the same thread just
+    then, or the first of two signals, as Ctrl-C at a terminal brings them: it would wait for ever.
+    So the scheduler is told first, and a signal within the other is none.
+    """
+
+    inside = False
+
+    def __init__(self, signum: int, abort: Callable[[], None]) -> None:
+        self._abort = abort
+        self._theirs = getsignal(signum)
+        if callable(self._theirs):
+            signal(signum, self)
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        self._abort()
+        if callable(self._theirs) and not _Quitting.inside:
+            _Quitting.inside = True
+            try:
+                self._theirs(signum, frame)
+            finally:
+                _Quitting.inside = False
 
 
 class _Watch:

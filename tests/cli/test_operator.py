@@ -170,7 +170,7 @@ def test_run_now(shop):
 def test_trigger(shop):
     run_id, what, when = said("trigger", "sync", "--data", '{"day": 3}')
     assert what == "sync is to run once, on any instance that has it"
-    assert when.startswith("it is taken with the fleet's next call about the job, at the latest ")
+    assert when.startswith("it is taken with the fleet's next claim, at the latest ")
     assert answered("trigger", "sync")["next_slot"] % 3_600_000 == 0
     alone = answered("trigger", "sync", "--backend", "sqlite:///jobs.db")
     assert alone["next_slot"] is None

@@ -16,7 +16,7 @@ NOON = datetime(2026, 12, 1, 12, 30, tzinfo=UTC)
 TRIGGERED, BACKFILLED = r"trigger-[0-9a-f]{16}", r"backfill-[0-9a-f]{12}"
 FROM, TO = "2026-12-01T08:30Z", "2026-12-01 10:00"
 DUE = (
-    "it is taken with the fleet's next call about the job, at the latest when its next slot is due,"
+    "it is taken with the fleet's next claim, at the latest when the next slot of its jobs is due,"
 )
 
 
@@ -88,8 +88,11 @@ def test_when_a_triggered_run_is_taken_is_told_as_far_as_it_is_known():
     answer = _commands.trigger(operator(control="5s"), "sync")
     assert answer.text.endswith("\nit is taken within 5s, by control")
     assert (answer.data["next_slot"], answer.data["control_ms"]) == (slot, 5000)
-    assert _commands.trigger(operator(), "over").text.endswith(
-        "\nit is taken when an instance starts, or by control: the job has no more slots"
+    when = _commands.trigger(operator(), "over").text.split("\n")[2]
+    assert when == f"{DUE} 2026-12-01T13:00:00.000Z; or by control"  # with a claim of another job
+    alone = Scheduler(MemoryBackend()).once("over", "2026-01-01T00:00:00Z", lambda: None)
+    assert _commands.trigger(alone, "over").text.endswith(
+        "\nit is taken when an instance starts, or by control: no job has any more slots"
     )
     assert _commands.trigger(operator(), "off").text.endswith(
         "\nit is taken by no instance like this: the job is defined with enabled=False here"
@@ -100,7 +103,7 @@ def test_when_a_triggered_run_is_taken_is_told_as_far_as_it_is_known():
             "sync is to run once, on any instance that has it; the store has no record of a job of"
             " this name"
         ),
-        "it is taken with the next call about the job that an instance makes, or by its control",
+        "it is taken with the next claim of an instance that has the job, or by its control",
     ]
     assert (answer.data["next_slot"], answer.data["control_ms"]) == (None, None)
 

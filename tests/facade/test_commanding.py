@@ -138,6 +138,18 @@ def test_the_callers_own_scheduler_takes_it_at_once(fleet, clock, together):
     assert [run.run_id for run in other.history("job", status="success")] == [run_id]
 
 
+def test_it_is_taken_with_a_claim_of_whatever_job(fleet, clock):
+    one = fleet.one(every="24h")
+    one.every("often", "1m", lambda: None)
+    with one:
+        clock.advance("90s")
+        fleet.stranger().trigger("job")
+        clock.advance("20s")
+        assert fleet.ran == []
+        clock.advance("15s")
+        assert [(reason, manual) for _, reason, manual, _ in fleet.ran] == [("manual", True)]
+
+
 def test_one_that_does_not_have_the_job_does_not_take_it(fleet, clock, together):
     other = fleet.stranger()
     other.every("other", "1m", lambda: None)

@@ -56,7 +56,7 @@ def test_who_lost_its_run_saves_nothing(place):
 def test_what_is_no_checkpoint_is_refused_with_the_job_and_the_value():
     def work(ctx):
         for value, words in (
-            ({1, 2}, r"The checkpoint \{1, 2\} of job is no JSON \(.*set"),
+            ({1, 2}, r"The checkpoint of job is no JSON: \{1, 2\} \(.*set"),
             (float("nan"), "of job is no JSON"),
             ("x" * 65_535, "has 65537 bytes as JSON, and at most 65536 can be kept"),
             ("é" * 40_000, "has 80002 bytes"),

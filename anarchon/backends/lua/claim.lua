@@ -198,8 +198,38 @@ for place = 2, #ARGV do
   if holds(find(wish.job, wish.slot, wish.manual), wish.wants, owner) then wins = wins - 1 end
 end
 
-local answers, open = {}, {}
+-- The escaped names of the jobs that have something with this letter in what the fleet is asked
+-- for, in their order; each is found by one step past all of the last one.
+local function jobs_with(letter)
+  local names, least, most = {}, '[' .. letter, '(' .. string.char(letter:byte() + 1)
+  repeat
+    local member = call('ZRANGEBYLEX', ORDERS, least, most, 'LIMIT', 0, 1)[1]
+    if member then
+      names[#names + 1] = member:sub(2):match('^%Z*')
+      least = '(' .. letter .. names[#names] .. '\1'
+    end
+  until not member
+  return names
+end
+
+-- What is ordered of jobs that nobody asked about here: those with triggered runs first.
+local function elsewhere(asked)
+  local found, count = {}, 0
+  for _, letter in ipairs({'t', 'b'}) do
+    for _, name in ipairs(jobs_with(letter)) do
+      local runs = asked[name] and {} or takeable(named(name))
+      asked[name] = true
+      if #runs > 0 then count = count + 1 end
+      if count > OTHER_JOBS then return found end
+      for _, run in ipairs(runs) do found[#found + 1] = run end
+    end
+  end
+  return found
+end
+
+local answers, open, asked = {}, {}, {}
 for place, wish in ipairs(wishes) do
+  asked[escaped(wish.job)] = true
   local run = find(wish.job, wish.slot, wish.manual)
   local id = id_of(wish.job, wish.slot, wish.manual)
   local this = {[id] = true}
@@ -208,6 +238,9 @@ for place, wish in ipairs(wishes) do
     open[#open + 1] = told(other)
   end
   for _, other in ipairs(takeable(wish.job, id)) do open[#open + 1] = told(other) end
+end
+if is_asked() then
+  for _, other in ipairs(elsewhere(asked)) do open[#open + 1] = told(other) end
 end
 trim()
 return reply(answers, open, closed)

@@ -348,16 +348,18 @@ local function any_order(letter, job, before, is_it)
   end)
 end
 
-local is_asked -- whether the fleet is asked for anything; mostly not, and then no job costs more
+-- Whether the fleet is asked for anything: mostly not, and then no job costs more.
+local asked_for
+local function is_asked()
+  asked_for = asked_for or call('ZRANGEBYLEX', ORDERS, '-', '+', 'LIMIT', 0, 1)
+  return #asked_for > 0
+end
 
--- The ordered runs of a job that may be claimed, oldest first, without the one asked about: all
--- that were triggered, as many as are named, and of those backfilled one, if none is running.
+-- The ordered runs of a job that may be claimed, oldest first, without the one asked about: as
+-- many as are named of those triggered, and of those backfilled one, if none is running.
 local function takeable(job, asked)
-  if is_asked == nil then
-    is_asked = #call('ZRANGEBYLEX', ORDERS, '-', '+', 'LIMIT', 0, 1) > 0
-  end
+  if not is_asked() then return {} end
   local found = {}
-  if not is_asked then return found end
   any_order('t', job, nil, function(run)
     if run.id ~= asked then found[#found + 1] = run end
     return #found == NAMED_OPEN

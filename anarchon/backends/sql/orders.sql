@@ -55,12 +55,15 @@ BEGIN
 END
 $body$;
 
--- Add to the other open runs, in words, of each wish of a claim what is ordered of its job.
+-- Add to the other open runs, in words, of each wish of a claim what is ordered of its job, and
+-- behind the last one what is ordered of other jobs: those with triggered runs first.
 CREATE OR REPLACE FUNCTION %schema%.anarchon_beside_v1(
     space text, items jsonb, opened json[], now_ms bigint
 ) RETURNS json[] LANGUAGE plpgsql STABLE AS $body$
 DECLARE
     w record;
+    last CONSTANT integer := jsonb_array_length(items);
+    others bigint := 0;
 BEGIN
     FOR w IN
         SELECT i.n, %schema%.anarchon_ordered_v1(
@@ -70,6 +73,25 @@ BEGIN
     LOOP
         IF w.runs IS NOT NULL THEN
             opened[w.n] := %schema%.anarchon_flat_v1(ARRAY[opened[w.n], w.runs]);
+        END IF;
+    END LOOP;
+    FOR w IN
+        SELECT %schema%.anarchon_ordered_v1(space, o.job, 0, '', now_ms) AS runs FROM (
+            SELECT x.job, bool_and(x.manual LIKE 'backfill-%') AS is_backfill
+            FROM %schema%.anarchon_run x
+            WHERE x.namespace = space AND x.state <> 'closed' AND x.manual <> ''
+                AND x.manual ~ '^(trigger|backfill)-'
+                AND (x.state = 'waiting' OR x.manual LIKE 'backfill-%')
+                AND x.job <> ALL (ARRAY(
+                    SELECT (i.wish->>0) COLLATE "C" FROM jsonb_array_elements(items) AS i (wish)
+                ))
+            GROUP BY x.job ORDER BY 2, 1
+        ) AS o
+    LOOP
+        IF w.runs IS NOT NULL THEN
+            others := others + 1;
+            EXIT WHEN others > 20;
+            opened[last] := %schema%.anarchon_flat_v1(ARRAY[opened[last], w.runs]);
         END IF;
     END LOOP;
     RETURN opened;
