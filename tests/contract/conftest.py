@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from anarchon._testing_contract.bench import ANY_JOB
+from anarchon._testing_contract.bench import ANY_JOB, Bench
 from anarchon.backends import _postgres_words as words
 from anarchon.backends._wire import claim_call
 from tests.servers.processes import wait_until
-from tests.stores.postgres_clock import SCHEMA, TableClock, prepare
+from tests.stores.postgres_clock import SCHEMA, ByHand, TableClock, prepare
 from tests.stores.postgres_places import database_on
 
 WAITING = (
@@ -36,6 +36,18 @@ def clock(database):
     clock = TableClock(database)
     yield clock
     clock.close()
+
+
+@pytest.fixture
+def strict(database, clock, bench):
+    """The same store, from connections whose transactions see what was there at first."""
+    database.allowed += ("could not serialize access",)
+    options = r"options=-c%20default_transaction_isolation%3Drepeatable%5C%20read"
+    url = f"{database.url}{'&' if '?' in database.url else '?'}{options}"
+    store = ByHand(url, clock=clock, namespace=bench.backend.namespace)
+    store.open(bench.limits)
+    yield Bench(store, clock, 30_000)
+    store.close()
 
 
 @pytest.fixture

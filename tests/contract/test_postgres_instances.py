@@ -1,13 +1,11 @@
-"""What instances say of themselves on PostgreSQL costs no answer; and of a slot one tells."""
+"""What instances say of themselves on PostgreSQL goes along with calls, and costs no answer."""
 
 from __future__ import annotations
 
-import random
+import json
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Barrier
 
 import pytest
 
@@ -17,8 +15,7 @@ from anarchon.backends._wire import Call
 from tests.stores.postgres_clock import SCHEMA, ByHand
 
 DAY_MS = 24 * 3_600_000
-CROWD = 8
-INSTANCE, ALERT = (f'"{SCHEMA}".anarchon_{table}' for table in ("instance", "alert"))
+INSTANCE = f'"{SCHEMA}".anarchon_instance'
 
 
 @pytest.fixture
@@ -34,18 +31,6 @@ def bench(database, clock):
 def elsewhere(database, clock):
     """Another namespace beside it."""
     store = ByHand(database.url, clock=clock, namespace=f"elsewhere {uuid.uuid4()}")
-    yield Bench(store, clock, 30_000)
-    store.close()
-
-
-@pytest.fixture
-def strict(database, clock, bench):
-    """The same store, from connections whose transactions see what was there at first."""
-    database.allowed += ("could not serialize access",)
-    options = r"options=-c%20default_transaction_isolation%3Drepeatable%5C%20read"
-    url = f"{database.url}{'&' if '?' in database.url else '?'}{options}"
-    store = ByHand(url, clock=clock, namespace=bench.backend.namespace)
-    store.open(bench.limits)
     yield Bench(store, clock, 30_000)
     store.close()
 
@@ -116,6 +101,64 @@ def test_a_row_that_somebody_else_has_costs_no_answer(database, bench):
         assert len(looked.wrong) == 1
     assert shown(bench)["a"].state == "{}"
     assert isinstance(bench.claim(0), Won)  # the same one: it was written
+
+
+@pytest.mark.parametrize(
+    ("patience", "gone", "waits"), [(10_000, 0.0, 1.0), (400, 0.0, 0.2), (1100, 1.0, 0.05)]
+)
+def test_half_of_the_time_that_is_left_is_waited_at_most_a_second(
+    database, bench, patience, gone, waits
+):
+    """And a connection that is used again is as it was."""
+    bench.backend.present(speaker(bench))
+    said = json.dumps(("a", 1, "{}", "{}"))
+    with held(database, bench, "a"), database.connect() as connection:
+        begun = time.monotonic()
+        answer = connection.execute(
+            f'SELECT "{SCHEMA}".anarchon_keep_v1(%s, %s, %s), clock_timestamp() '
+            "FROM set_config('lock_timeout', %s, true), pg_sleep(%s)",
+            ('["answer"]', bench.backend.namespace, said, f"{patience}", gone),
+        ).fetchall()
+        assert gone + 0.9 * waits <= time.monotonic() - begun < gone + waits + 0.25
+        assert answer[0][0] == ["answer"]
+        for setting, usual in (("lock_timeout", "0"), ("synchronous_commit", "on")):
+            assert connection.execute(f"SHOW {setting}").fetchall() == [(usual,)]
+
+
+def test_a_connection_is_as_it_was(database, bench):
+    bench.backend.present(speaker(bench))
+    said = json.dumps(("a", 1, "{}", "{}"))
+    with database.connect() as connection:
+        for token in ("a", "new"):
+            connection.execute(
+                f'SELECT "{SCHEMA}".anarchon_keep_v1(%s, %s, %s) '
+                "FROM set_config('lock_timeout', '1000', true)",
+                ('["answer"]', bench.backend.namespace, said.replace("a", token, 1)),
+            )
+            for setting, usual in (("lock_timeout", "0"), ("synchronous_commit", "on")):
+                assert connection.execute(f"SHOW {setting}").fetchall() == [(usual,)]
+
+
+def test_what_is_said_again_is_written_by_the_transaction_itself(database, bench):
+    """One inside of it is for the rare cases; and the rows of others stay as they are."""
+
+    def places():
+        return database.ask(
+            f"SELECT token, xmin::text, xmax::text FROM {INSTANCE} WHERE namespace = %s ORDER BY 1",
+            [bench.backend.namespace],
+        )
+
+    for name in "ab":
+        bench.backend.present(speaker(bench, name))
+    _, other = places()
+    assert isinstance(claimed(bench, speaker(bench)), Won)
+    mine, still = places()
+    ((run,),) = database.ask(
+        f'SELECT xmin::text FROM "{SCHEMA}".anarchon_run WHERE namespace = %s AND slot_ms = %s',
+        [bench.backend.namespace, bench.key(0).slot_ms],
+    )
+    assert mine[1] == run
+    assert still == other
 
 
 def test_rows_of_other_instances_are_waited_for_by_nobody(database, bench, elsewhere):
@@ -203,6 +246,16 @@ def test_who_is_long_gone_but_has_its_row_just_now_is_forgotten_later(
     assert set(shown(elsewhere)) == {"d"}
 
 
+@pytest.mark.parametrize(("passed", "left"), [(DAY_MS, {"a", "b"}), (DAY_MS + 1, {"b"})])
+def test_a_day_is_counted_to_the_millisecond(bench, passed, left):
+    bench.backend.present(speaker(bench))
+    bench.clock.advance(bench.lease_ms + passed)
+    bench.backend.present(speaker(bench, "b"))
+    assert set(shown(bench)) == left
+    bench.backend.present(speaker(bench, about=None))
+    assert shown(bench)["a"].about == ("{}" if "a" in left else "")
+
+
 def test_who_comes_back_after_a_day_was_forgotten(bench):
     """So there is nothing that it said before."""
     bench.backend.present(speaker(bench, days=-2))
@@ -241,152 +294,3 @@ def test_any_text_is_kept_as_it_is(bench):
         now = bench.now_ms()
         (found,) = bench.backend.instances().instances
         assert found == Present("t\0␀", now, owner.presence.expected_ms, text, text)
-
-
-# --- of a slot that nobody has finished, one tells ---
-
-
-def tells(bench, by, slot=0.0, *, job=ANY_JOB):
-    return bench.any.alert([bench.key(slot, job)], owner=bench.owner(by)).answers[0]
-
-
-def alert(bench, by, slot=0.0, *, job=ANY_JOB):
-    """Return the call of somebody who asks whether to tell."""
-    return Call("alert", (by,), ((job, bench.key(slot).slot_ms),))
-
-
-def crowd(database, clock, bench, ask):
-    """Let many ask at the same moment, each on a connection of its own."""
-    gate = Barrier(CROWD)
-
-    def asked(number):
-        store = ByHand(database.url, clock=clock, namespace=bench.backend.namespace)
-        store.open(bench.limits)
-        gate.wait(20)
-        try:
-            return ask(store, number)
-        finally:
-            store.close()
-
-    with ThreadPoolExecutor(CROWD) as pool:
-        return list(pool.map(asked, range(CROWD)))
-
-
-def test_of_many_who_ask_at_once_one_tells(database, clock, bench):
-    """Of the first slot, whose job has no row, and of each after it."""
-    for turn in range(10):
-        key = bench.key(turn)
-        answers = crowd(
-            database,
-            clock,
-            bench,
-            lambda store, number: store.alert([key], owner=bench.owner(f"{number}")).answers,  # noqa: B023 - called here
-        )
-        assert sorted(answers) == [(False,)] * (CROWD - 1) + [(True,)]
-
-
-def test_of_many_jobs_in_any_order_one_tells_of_each(database, clock, bench):
-    """And nobody waits in a circle: see `database_on`."""
-
-    def ask(store, number):
-        dice, counted = random.Random(number), []
-        for turn in range(10):
-            keys = [bench.key(turn, f"job {job}") for job in range(20)]
-            dice.shuffle(keys)
-            answers = store.alert(keys, owner=bench.owner(f"{number}")).answers
-            counted += [key for key, answer in zip(keys, answers, strict=True) if answer]
-        return counted
-
-    told = [key for keys in crowd(database, clock, bench, ask) for key in keys]
-    assert len(told) == len(set(told))
-    last = [key for key in told if key.slot_ms == bench.key(9).slot_ms]
-    assert len(last) == 20
-
-
-@pytest.mark.parametrize("before", [False, True], ids=["no-row", "a-row"])
-@pytest.mark.parametrize(("slot", "ends"), [(0, "COMMIT"), (1, "COMMIT"), (0, "ROLLBACK")])
-def test_who_asks_while_another_one_is_told_waits(bench, under_way, meanwhile, before, slot, ends):
-    if before:
-        assert tells(bench, "x", -3)
-    with under_way(alert(bench, "rival", slot), ends):
-        answer = meanwhile(tells, bench, "a")
-    assert answer() == (ends == "ROLLBACK")
-    assert tells(bench, "rival", slot) == (ends == "COMMIT")
-
-
-def test_who_asks_of_a_newer_slot_meanwhile_tells_of_that(bench, under_way, meanwhile):
-    with under_way(alert(bench, "rival")):
-        answer = meanwhile(tells, bench, "a", 1)
-    assert answer()
-    assert not tells(bench, "rival")
-
-
-def test_a_copy_of_a_question_is_answered_alike(bench, under_way, meanwhile):
-    with under_way(alert(bench, "a")):
-        answer = meanwhile(tells, bench, "a")
-    assert answer()
-
-
-def test_strict_transactions_ask_again(bench, strict, under_way, meanwhile):
-    for slot in (0, 1):  # without a row, and with one
-        with under_way(alert(bench, "rival", slot)):
-            answer = meanwhile(tells, strict, "a", slot)
-        assert not answer()
-
-
-def test_who_would_not_tell_waits_for_nobody(database, bench, under_way):
-    """Nor does anybody wait for another job, or for another namespace."""
-    bench.run_through(2)
-    tells(bench, "x", 0)
-    tells(bench, "x", 5, job="other")
-    bench.backend._limits = Limits(quick=0.5, call=0.5)
-    place = f"SELECT xmin, xmax FROM {ALERT} WHERE namespace = %s AND job = 'job'"
-    before = database.ask(place, [bench.backend.namespace])
-    assert (tells(bench, "x"), tells(bench, "a"), tells(bench, "a", -1)) == (True, False, False)
-    assert database.ask(place, [bench.backend.namespace]) == before
-    with under_way(alert(bench, "rival", 1)):
-        assert not tells(bench, "a", 0)
-        assert not tells(bench, "a", 2)  # it is finished
-        assert tells(bench, "a", 6, job="other")
-
-
-def test_jobs_are_asked_about_in_the_order_of_their_names(database, bench, under_way, meanwhile):
-    jobs = ("é", "b", "B")
-    with under_way(alert(bench, "rival", job="B")):
-        keys = [bench.key(0, job) for job in jobs]
-        answers = meanwhile(bench.any.alert, keys, owner=bench.owner("a"))
-        with under_way(alert(bench, "rival", job="b")):
-            pass
-    assert answers().answers == (True, False, False)
-
-
-def test_the_same_job_twice_is_decided_in_turn(bench):
-    """There may be one of each in a question, so it is the caller's fault."""
-    keys = [bench.key(slot) for slot in (1, 0, 1, 2)]
-    assert bench.any.alert(keys, owner=bench.owner("a")).answers == (True, False, True, True)
-
-
-def test_its_own_slot_decides_and_no_other_run(bench, elsewhere):
-    """Neither those beside it, nor a manual run at the same moment."""
-    bench.run_through(0, job="other")
-    bench.run_through(-1)
-    elsewhere.run_through(0)
-    lease = bench.manual("by hand", 0)
-    result = bench.result(0, key=lease.key, reason="manual")
-    bench.backend.finish([result], owner=bench.owner("a"))
-    assert tells(bench, "a")
-    assert tells(elsewhere, "b", 1)
-    assert not tells(bench, "b")
-
-
-@pytest.mark.parametrize("slot_ms", [2**63 - 1, 253_402_300_800_000])
-def test_a_slot_that_no_calendar_has_was_told_of_by_nobody(database, bench, slot_ms):
-    assert tells(bench, "x")
-    assert tells(bench, "x", job="other")
-    database.ask(
-        f"UPDATE {ALERT} SET slot_ms = %s WHERE namespace = %s AND job = 'job'",
-        [slot_ms, bench.backend.namespace],
-    )
-    assert tells(bench, "a")
-    assert not tells(bench, "b")
-    assert not tells(bench, "b", job="other")
