@@ -75,7 +75,7 @@ class Teller:
 
     def __init__(self, jobs, number):
         self.dice = Random(f"{SEED} {number}")
-        self.jobs = jobs
+        self.jobs = self.dice.sample(jobs, 2)
         self.now_ms = HandClock().wall_ms()
 
     def steps(self):
@@ -114,7 +114,8 @@ class Teller:
         terms = Terms(30, 10, 1, skip_overlap=self.dice.random() < 0.7, catch_up_ms=0)
         wish = Wish(key, self.dice.choice((1, 2)), "scheduled", terms, 0, -1e9)
         status = self.dice.choice(("success", "failed", "interrupted"))
-        ended = Result(key, 1, status, "scheduled", 0, 0)
+        detail = self.dice.choice((None, "overlap"))
+        ended = Result(key, 1, status, "scheduled", 0, 0, detail=detail)
         return self.dice.choice(
             (
                 Step("claim", (wish,), {**owner, **pace, "wins": 1}),

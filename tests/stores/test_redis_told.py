@@ -8,6 +8,7 @@ import re
 import pytest
 
 from anarchon._values import Held, Limits, Owner, Pace, Presence, Won
+from anarchon.backends._wire import Call
 from anarchon.backends.redis import RedisBackend
 from anarchon.errors import BackendError, BackendUnavailable
 from tests.servers.redis import RedisServer
@@ -226,6 +227,12 @@ def test_the_newest_slot_that_was_told_of_is_kept(kept):
     assert tells(kept, 2, "b")
     assert tells(kept, 2, "b", "é\0")
     assert kept.stored("alerts") == {"m": f'[{NOW + 2000},"b"]', "é\0": f'[{NOW + 2000},"b"]'}
+
+
+def test_both_answers_are_words_of_the_wire(kept):
+    calls = [Call("alert", (token,), (("m", NOW), ("m", NOW))) for token in "ab"]
+    replies = [kept.bench.any._ask(call, 5.0) for call in calls]
+    assert [reply.answers for reply in replies] == [[["yes"]] * 2, [["no"]] * 2]
 
 
 def test_what_was_told_of_and_what_was_finished_writes_nothing(kept):
