@@ -81,7 +81,7 @@ def _cells(one: Instance, now: datetime) -> tuple[str, ...]:
     offset = one.clock_offset
     return (
         one.instance_id,
-        place_of(one),
+        host_and_pid(one),
         state_words(one, now),
         one.version,
         job_count(one),
@@ -91,7 +91,7 @@ def _cells(one: Instance, now: datetime) -> tuple[str, ...]:
     )
 
 
-def place_of(one: Instance) -> str:
+def host_and_pid(one: Instance) -> str:
     """Return where an instance is: its host and its process."""
     return f"{one.host}:{one.pid}"
 
@@ -178,8 +178,8 @@ def _of_editions(living: Sequence[Instance], edition: str | None) -> Iterable[Co
 
 def _of_names(living: Sequence[Instance]) -> Iterable[Concern]:
     for name, same in doubled_names(living).items():
-        places = {place_of(one) for one in same}
-        since = [f"{place_of(one)} since {_start_words(one)}" for one in same]
+        places = {host_and_pid(one) for one in same}
+        since = [f"{host_and_pid(one)} since {_start_words(one)}" for one in same]
         if _beside_each_other(same):
             what = "processes" if len(places) > 1 else "schedulers"
             yield Concern(

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from .._commands_instances import (
+    concerns_of,
+    host_and_pid,
+    job_count,
+    offset_words,
+    shows_instances,
+    state_words,
+)
 from .._commands_rows import SlotRow
 from .._explanations import Lines, is_passed_over, told, told_of
 from .._named import NamedTuple
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
 
     from .._explanations import Explanation
     from ..backends._pauses import Pauses
+    from ..instances import Instance
     from ..jobs import Job
     from ..scheduler import Scheduler
     from ._figures import Story, Strip
@@ -32,6 +41,7 @@ STRIP = 24
 LANES = 40
 RUNS = 50
 ATTEMPTS = 50
+INSTANCES = 50
 NEXT = 5
 _FURTHEST = 1000
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -247,6 +257,49 @@ def _is_open(scheduler: Scheduler, runs: Sequence[Run]) -> bool:
     return last.status == "running" or (last.status, last.detail) == ("interrupted", "handed over")
 
 
+# --- instances ------------------------------------------------------------------------
+
+
+class InstanceRow(NamedTuple):
+    """An instance in the list; `words` are its state and what there is to say of it."""
+
+    one: Instance
+    place: str
+    words: tuple[str, str]
+    jobs: str
+    offset: str
+
+
+_PILLS = {"running": "running", "idle": "success", "silent": "lost"}
+_SIGNS = {"running": "▸", "idle": "✓", "silent": "?"}
+
+
+def instances_page(scheduler: Scheduler, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return who shares the store, and what they disagree about: one question."""
+    found, start = scheduler.instances(), whole(query.get("from", ""))
+    now = instant(now_ms(scheduler))
+    shown = found[start : start + INSTANCES]
+    return {
+        "rows": [_instance_row(one, now) for one in shown],
+        "pills": _PILLS,
+        "signs": _SIGNS,
+        "concerns": concerns_of(found),
+        "shows": shows_instances(scheduler),
+        "count": len(found),
+        "start": start,
+        "newer": max(start - INSTANCES, 0) if start else None,
+        "older": start + INSTANCES if start + INSTANCES < len(found) else None,
+    }
+
+
+def _instance_row(one: Instance, now: datetime) -> InstanceRow:
+    words = state_words(one, now)
+    more = "" if one.state == "running" else words.removeprefix(one.state).lstrip(", ")
+    offset = "" if one.clock_offset is None else offset_words(one.clock_offset)
+    state = one.state if more else words
+    return InstanceRow(one, host_and_pid(one), (state, more), job_count(one), offset)
+
+
 # --- places in history ----------------------------------------------------------------
 
 
@@ -303,4 +356,5 @@ PAGES: dict[str, tuple[str, Callable[[Scheduler, Mapping[str, str]], dict[str, A
     "/job": ("job.html", job_page),
     "/runs": ("runs.html", runs_page),
     "/run": ("run.html", run_page),
+    "/instances": ("instances.html", instances_page),
 }

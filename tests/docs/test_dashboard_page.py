@@ -108,6 +108,7 @@ def test_the_numbers_of_the_page():
         "one job": (2, _pages.LANES + 1),
         "Runs": (1, _pages.RUNS + 1),
         "one run": (1, _pages.ATTEMPTS),
+        f"Instances, {_pages.INSTANCES} on a page": (1, 0),
     }
     assert f"last {_pages.STRIP} runs in a strip" in FLAT
     assert _pages.NEXT == 5

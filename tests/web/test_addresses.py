@@ -60,7 +60,9 @@ def test_any_name_leads_from_page_to_page(name, scheduler, browse, past):
         assert "b" not in tags
 
 
-@pytest.mark.parametrize("path", ["/", "/job", "/runs", "/run", "/nowhere", "/no/where", "/act"])
+@pytest.mark.parametrize(
+    "path", ["/", "/job", "/runs", "/run", "/instances", "/nowhere", "/no/where", "/act"]
+)
 def test_no_page_leads_or_asks_elsewhere_and_nothing_is_inside_of_it(path, scheduler, browse, past):
     scheduler.every("sync", "1h", lambda: None)
     past.write("sync", NOON_MS - HOUR, "failed", error="e", traceback="t")
@@ -121,7 +123,9 @@ def test_a_head_is_a_page_without_its_body(browse):
     assert int(answer.headers["Content-Length"]) > 500
 
 
-@pytest.mark.parametrize("address", ["/", "/job?name=sync", "/runs", "/run?name=sync&slot=0"])
+@pytest.mark.parametrize(
+    "address", ["/", "/job?name=sync", "/runs", "/run?name=sync&slot=0", "/instances"]
+)
 def test_a_store_that_is_down_is_a_page(address):
     backend = FaultyBackend(MemoryBackend())
     scheduler = Scheduler(backend)

@@ -12,6 +12,7 @@ import pytest
 from anarchon import MemoryBackend, Scheduler
 from anarchon.testing import FaultyBackend
 from anarchon.web import dashboard, mounted
+from tests.commands.presences import present
 from tests.facade.helpers import until
 from tests.servers.chromium import launched
 from tests.web.client import SECRET
@@ -24,7 +25,7 @@ NAME = 'a/b & "100%" <b>ת</b>'
 FAILED = f"run?name=sync&slot={NOON_MS - 62 * HOUR}"
 BACKFILLED = f"run?name=sync&slot={NOON_MS - 61 * HOUR}"
 ADDRESSES = ["", "job?name=sync", "runs", f"run?name=sync&slot={NOON_MS}", FAILED, "nowhere"]
-ADDRESSES += [BACKFILLED, f"{BACKFILLED}&run=backfill-1-1"]
+ADDRESSES += [BACKFILLED, f"{BACKFILLED}&run=backfill-1-1", "instances"]
 
 
 class Server(ThreadingMixIn, WSGIServer):
@@ -96,6 +97,9 @@ def past(tmp_path_factory):
     past.write("sync", slot - HOUR, "failed", **error)
     past.write("sync", slot - 2 * HOUR, "skipped", late=None, detail="overlap")
     past.write("sync", slot - 3 * HOUR, "missed", late=None)
+    present(past.path, "web-1", tzdata="2020a")
+    present(past.path, "a-very-long-name-" * 20, running=2, jobs={"sync": "2"})
+    present(past.path, "web-3", expected=-HOUR)
     yield past
     past.close()
 
@@ -172,6 +176,21 @@ def test_from_the_list_to_a_traceback(opened):
     page.keyboard.press("ArrowRight")
     # `wait_for_function` of Playwright evaluates texts, which the policy of the pages forbids.
     until(lambda: page.evaluate("document.querySelector('pre').scrollLeft > 0"), "scrolled")
+
+
+def test_who_is_there(opened, site):
+    page = opened(may="read")
+    page.click("nav >> text=Instances")
+    assert page.locator("h1").inner_text() == "Instances"
+    states = page.locator("tr[data-state]")
+    assert sorted(one.get_attribute("data-state") for one in states.all()) == [
+        *("idle", "idle", "running", "silent"),
+    ]
+    here = page.locator("tr", has_text=site.scheduler.instance_id)
+    assert "idle" in here.inner_text()
+    assert "silent" in page.locator("tr[data-state=silent]").inner_text()
+    told = page.locator("[data-concern]").all_inner_texts()
+    assert ["differs between" in told[0], "time zone databases" in told[1]] == [True, True]
 
 
 def test_each_button(opened, site):

@@ -11,6 +11,7 @@ from anarchon import Scheduler
 from anarchon.testing import ManualClock
 from anarchon.web import _pages as pages
 from anarchon.web import dashboard
+from tests.commands.presences import present
 from tests.web.client import SECRET, Browser
 from tests.web.conftest import NOON, NOON_MS, Past
 
@@ -34,6 +35,8 @@ BOUNDS = {
     "/job?name=job-100": (2, pages.LANES + 1),
     f"/job?name=job-100&before={OLD}.1.": (2, pages.LANES + 1),
     "/runs": (1, pages.RUNS + 1),
+    "/instances": (1, 0),
+    "/instances?from=150": (1, 0),
     "/runs?status=failed": (1, pages.RUNS + 1),
     "/runs?status=lost": (1, 0),
     "/runs?job=job-003&status=lost": (1, 0),
@@ -59,6 +62,9 @@ def full(tmp_path_factory):
         connection.execute(FILL, {"jobs": JOBS, "runs": RUNS, "noon": NOON_MS})
         connection.execute(index)
     connection.close()
+    for number in range(JOBS):
+        names = {f"job-{job:03}": "1" for job in range(JOBS)}
+        present(past.path, f"web-{number}", at_ms=NOON_MS, jobs=names)
     scheduler = Scheduler(past.store)
     ManualClock(NOON).attach(scheduler)
     for number in range(JOBS):
@@ -87,6 +93,7 @@ def check_that_pages_are_full(browser):
     page = browser.get("/").page
     assert len(page.values("data-job")) == pages.JOBS
     assert sum(tag == "rect" for tag, _ in page.tags) == pages.JOBS * pages.STRIP
+    assert len(browser.get("/instances").page.values("data-instance")) == pages.INSTANCES
     page = browser.get("/job?name=job-100").page
     assert sum(given.get("class") == "lane" for _, given in page.tags) == pages.LANES
     assert len(browser.get("/runs?status=failed").page.values("data-status")) == pages.RUNS
