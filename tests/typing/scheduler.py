@@ -10,10 +10,11 @@ import logging
 import signal
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Literal, assert_type
 
 from anarchon import (
     Health,
+    Instance,
     Job,
     MemoryBackend,
     Run,
@@ -148,6 +149,13 @@ def answers(scheduler: Scheduler) -> None:
     assert_type(scheduler.trigger("a", data={"b": [1, None]}), str)
     assert_type(scheduler.backfill("a", 0, "2026-12-01T00:00:00Z"), list[str])
     assert_type(scheduler.backfill("a", RUN.scheduled_at, RUN.slot, limit=3), list[str])
+    assert_type(scheduler.instances(), list[Instance])
+    [one] = scheduler.instances()
+    assert_type(one.state, Literal["running", "idle", "silent"])
+    assert_type(one.jobs, tuple[str, ...])
+    assert_type(one.next_due, datetime | None)
+    assert_type(one.clock_offset, float | None)
+    one.state = "idle"  # type: ignore[misc]
     assert_type(scheduler.explain("a", 0).backfills, tuple[Run, ...])
     with scheduler as entered:
         assert_type(entered, Scheduler)
