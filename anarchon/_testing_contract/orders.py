@@ -9,6 +9,7 @@ import pytest
 from .._values import Closed, Held, Lease, Missing, Recorded, Released, Waiting, Won
 from ..errors import ConfigurationError
 from .bench import ANY_JOB, Contract, same
+from .needs import needs
 
 if TYPE_CHECKING:
     from .._values import Answer, OpenRun, RunKey
@@ -226,6 +227,7 @@ class Triggers(OrderBase):
         assert self.named(bench) == [key]
         assert isinstance(self.take_order(bench, key), Won)
 
+    @needs(clock_can_be_set=True)
     def test_what_nobody_takes_is_forgotten(self, bench: Bench) -> None:
         """After as long as history is kept, by the next order of the job."""
         self.trigger(bench, "1", data="1")

@@ -9,6 +9,7 @@ import pytest
 from .._values import Presence
 from ..backends.base import ClaimBackend
 from .bench import Contract
+from .needs import needs
 
 if TYPE_CHECKING:
     from .._values import Owner, Present
@@ -89,6 +90,7 @@ class Presents(Contract):
         kept = self.shown(shows)["b"]
         assert (kept.state, kept.about) == ('{"n":1}', '{"pid":2}')
 
+    @needs(clock_can_be_set=True)
     def test_who_is_long_gone_is_forgotten(self, shows: Bench) -> None:
         """A day after it was expected, by the next one that says something of itself."""
         shows.backend.present(self.speaker(shows))

@@ -110,7 +110,7 @@ def test_a_result_is_sent_until_a_replica_has_it(primary, replica, backend):
 
 def test_two_replicas_are_counted(primary, replica):
     backend = RedisBackend(primary.url, durability="wait:2")
-    backend.open(QUICK)
+    backend.open(Limits(2.0, 1.0, 3.0))  # half of that for the one that confirms
     with pytest.raises(BackendUnavailable, match="1 of 2 replicas"):
         claim(backend, "job", now_ms())
     backend.close()
