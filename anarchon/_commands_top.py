@@ -89,8 +89,8 @@ class Frame(NamedTuple):
 class Board:
     """Looks at the fleet, again and again. Each look is a few calls, whatever there is.
 
-    They are one for the instances, one for each 500 jobs that may be paused, those of
-    `Following` for the records, and for jobs without a record among those, ten by their names.
+    They are one for the instances, one for the pauses of each 500 jobs, those of `Following` for
+    the records, and for jobs without a record among those, ten by their names.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
