@@ -96,7 +96,8 @@ def fail():
 @pytest.mark.parametrize("autostart", [None, True])
 def test_whoever_answers_it_before_a_view_does(sooner, autostart, caplog):
     """Functions of `before_request` that are registered sooner come first, and may end it."""
-    app = make_app(ANARCHON_AUTOSTART=autostart)
+    # An error is a page, also where this process is one for debugging.
+    app = make_app(ANARCHON_AUTOSTART=autostart, PROPAGATE_EXCEPTIONS=False)
     app.before_request(sooner)
     scheduler = Anarchon(app).every("sync", "1h", lambda: None, catch_up=0).scheduler
     assert serve_one(app)[0].startswith("500" if sooner is fail else "401")

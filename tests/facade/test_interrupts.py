@@ -105,6 +105,8 @@ def test_a_strike_at_each_step(name, running, tmp_path, make):
     scheduler.pause("job")
     if running:
         scheduler.start()
+        # When the store has heard of it, nothing is on its way any more.
+        until(lambda: bool(scheduler.instances()), "the word of the scheduler")
         until(lambda: len(side_files(database)) == 2, "the connection of the scheduler")
     before = side_files(database)
     steps = 0
