@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # A look or claim "just after" an instant that the store computed in whole milliseconds.
 JUST_AFTER = 0.002
+# A renewal has one end. Where leases and slots are judged by two clocks of a host, what is told of
+# it may differ by what the wall clock was corrected meanwhile.
+SAME_END_MS = 100
 
 
 class Watch:
@@ -100,7 +103,7 @@ class Watch:
         """
         if (run.attempt, run.beat, run.owner) != (self.attempt, self.beat, self.owner):
             return True
-        return abs(store_ms + run.left_ms - self.end_ms) > run.heartbeat_ms / 2
+        return abs(store_ms + run.left_ms - self.end_ms) > min(run.heartbeat_ms / 2, SAME_END_MS)
 
     def _ready_at(self, run: OpenRun, received: float, margin: float, *, agrees: bool) -> float:
         if self.waits or self.mine:

@@ -107,6 +107,19 @@ def test_a_beat_that_is_counted_again_may_end_sooner_where_the_new_clock_is_behi
     assert story.lane.wishes[0].first_seen == pytest.approx(seen_at + MONO0)
 
 
+@pytest.mark.parametrize(("later", "is_news"), [(0.5, True), (0.05, False)])
+def test_a_renewal_has_one_end_but_for_what_a_clock_is_corrected_by(later, is_news):
+    """The new clock may be behind by just what passed until the beat was counted again."""
+    story = a_backup_for(40)
+    story.until(Look)
+    seen_at = story.t
+    seen = running(key("sync", 7200), left=7230 + later - seen_at, beat=6)
+    story.looked(seen, agrees=False)
+    story.looking_until_claim(seen, agrees=False)
+    first_seen = story.lane.wishes[0].first_seen
+    assert (first_seen == pytest.approx(seen_at + MONO0)) is is_news
+
+
 def test_a_takeover_that_is_asked_for_again_tells_what_is_known_since():
     """Its claim is unknown, and meanwhile the store counts the same beat once more."""
     story = a_backup_for(35)

@@ -48,7 +48,6 @@ LATELY = {
     "a starved worker never claims": 1,
     "claims go on after stop": 1,
     "early start": 3,
-    "a slot stays blocked by a run that lives on": 98,
     "a beat that is counted twice is one renewal": 29,
     "own runs that came back are claimed without a worker": 43,
     "what is mine already doesn't count as a win": 7,

@@ -96,14 +96,6 @@ RARE = (
         "wrong clocks",
         ("every-slot",),
     ),
-    Mutant(
-        "a slot stays blocked by a run that lives on",
-        "_core.py",
-        "self._race.answers.looked(call.jobs, looked, how)",
-        "self._race.answers.seen(looked.wrong, how)",
-        "seeds",
-        ("every-slot",),
-    ),
     # --- deploys, cancels ---
     Mutant(
         "runs of another version's slots are nobody's",
