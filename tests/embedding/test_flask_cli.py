@@ -146,7 +146,7 @@ def test_instances_are_listed(app, flask):
         status, out, err = flask("instances")
         [one] = json.loads(flask("instances", "--json")[1])["instances"]
     assert (status, err) == (0, "")
-    assert re.search(rf":{os.getpid()}  (idle, expected at|running) ", out)
+    assert re.search(rf":{os.getpid()} +(idle, expected at|running) ", out)
     assert (one["pid"], one["jobs"]) == (os.getpid(), ["broken", "sync"])
     assert flask("instances") == (0, "no instance is known to the store\n", "")
 

@@ -9,6 +9,7 @@ import pytest
 
 from anarchon import ConfigurationError, Explanation, MemoryBackend, Scheduler, SqliteBackend
 from anarchon.testing import ClaimOnly, FaultyBackend, ManualClock
+from tests.facade.helpers import until
 
 START = datetime(2026, 10, 10, 9, 59, tzinfo=UTC)
 SLOT_MS = 1_791_626_400_000  # ten o'clock
@@ -41,6 +42,7 @@ def test_one_of_three_tells_of_a_run_that_takes_too_long(make, clock, tmp_path, 
         clock.advance("4m59s")
         assert told == []
         clock.advance("2s")
+        until(lambda: told, "the event")
         [(_, found)] = told
         assert isinstance(found, Explanation)
         assert (found.job, found.slot, found.outcome) == ("job", SLOT_MS, "running")
