@@ -46,8 +46,7 @@ class Expectations:
         if key.manual or status in ("missed", "lost") or detail == "overlap":
             return
         self._open.get(key.job, {}).pop(key.slot_ms, None)
-        if self.late.get(key.job) == key:
-            del self.late[key.job]
+        self.asked(key)
 
     def forget(self, name: str) -> None:
         """Wait for no slot of a job."""
@@ -70,7 +69,7 @@ class Expectations:
                 self.late[name] = RunKey(name, slot_ms)
 
     def asked(self, key: RunKey) -> None:
-        """The store has answered for a slot."""
+        """The store need not be asked of a slot any more."""
         if self.late.get(key.job) == key:
             del self.late[key.job]
 

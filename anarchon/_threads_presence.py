@@ -58,7 +58,7 @@ class Herald:
         self._jobs: dict[str, str] = {}
         self._count = 0
         self._changes: SimpleQueue[tuple[str, str | None]] = SimpleQueue()
-        self._about: str | None = None  # still to be said
+        self._is_told = False  # what seldom changes
         self._next_at = -inf
 
     def begin(self, specs: Iterable[JobSpec], wall: float) -> None:
@@ -102,7 +102,8 @@ class Herald:
             return None
         self._next_at = now.mono + self._heartbeat_ms / 1000
         self._take_changes()
-        about, self._about = self._about, None
+        about = None if self._is_told else self._about()
+        self._is_told = True
         due, running = self._core.next_due(), self._core.view().running
         state = {"next": due and due[0], "offset": self.clock.offset, "running": running}
         return Presence(self._expected_ms(now, due, running), json.dumps(state), about)
@@ -110,7 +111,7 @@ class Herald:
     def unheard(self) -> None:
         """The call may not have come to the store: all of it is said again with the next one."""
         self._next_at = -inf
-        self._tell_all()
+        self._is_told = False
 
     def _expected_ms(self, now: Now, due: tuple[int, int | None] | None, running: int) -> int:
         """Return until when something will be said again, at the latest.
@@ -137,7 +138,7 @@ class Herald:
             self._count += (mark is not None) - (had is not None)
             if mark is not None and len(self._jobs) < MOST_JOBS:
                 self._jobs[name] = mark
-            self._tell_all()
+            self._is_told = False
 
-    def _tell_all(self) -> None:
-        self._about = json.dumps({**self._facts, "count": self._count, "jobs": self._jobs})
+    def _about(self) -> str:
+        return json.dumps({**self._facts, "count": self._count, "jobs": self._jobs})

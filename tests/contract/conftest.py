@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -28,7 +29,7 @@ def database(shared_server):
         yield database
 
 
-# --- for tests of rivals, with a `bench` of their own ---
+# --- for tests of rivals; a module may have a `bench` of its own ---
 
 
 @pytest.fixture
@@ -36,6 +37,24 @@ def clock(database):
     clock = TableClock(database)
     yield clock
     clock.close()
+
+
+@pytest.fixture
+def bench(database, clock):
+    """A store under a clock that is moved by hand, in a namespace of its own."""
+    store = ByHand(database.url, clock=clock, namespace=f"bench {uuid.uuid4()}")
+    bench = Bench(store, clock, 30_000)
+    bench.run_through(-5)  # a job that is new would have to be waited for
+    yield bench
+    store.close()
+
+
+@pytest.fixture
+def elsewhere(database, clock):
+    """Another namespace beside it."""
+    store = ByHand(database.url, clock=clock, namespace=f"elsewhere {uuid.uuid4()}")
+    yield Bench(store, clock, 30_000)
+    store.close()
 
 
 @pytest.fixture

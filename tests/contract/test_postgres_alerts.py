@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import random
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
 
-from anarchon._testing_contract.bench import ANY_JOB, Bench
+from anarchon._testing_contract.bench import ANY_JOB
 from anarchon._values import Limits
 from anarchon.backends._wire import Call
 from tests.stores.postgres_clock import SCHEMA, ByHand
 
 CROWD = 8
 ALERT = f'"{SCHEMA}".anarchon_alert'
-
-
-@pytest.fixture
-def bench(database, clock):
-    store = ByHand(database.url, clock=clock, namespace=f"alerts {uuid.uuid4()}")
-    bench = Bench(store, clock, 30_000)
-    bench.run_through(-5)  # a job that is new would have to be waited for
-    yield bench
-    store.close()
-
-
-@pytest.fixture
-def elsewhere(database, clock):
-    """Another namespace beside it."""
-    store = ByHand(database.url, clock=clock, namespace=f"elsewhere {uuid.uuid4()}")
-    yield Bench(store, clock, 30_000)
-    store.close()
 
 
 def tells(bench, by, slot=0.0, *, job=ANY_JOB):

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from contextlib import contextmanager
 
 import pytest
 
-from anarchon._testing_contract.bench import ANY_JOB, Bench
+from anarchon._testing_contract.bench import ANY_JOB
 from anarchon._values import Held, Limits, Presence, Present, Won
 from anarchon.backends._wire import Call
-from tests.stores.postgres_clock import SCHEMA, ByHand
+from tests.stores.postgres_clock import SCHEMA
 
 DAY_MS = 24 * 3_600_000
 INSTANCE = f'"{SCHEMA}".anarchon_instance'
-
-
-@pytest.fixture
-def bench(database, clock):
-    store = ByHand(database.url, clock=clock, namespace=f"instances {uuid.uuid4()}")
-    bench = Bench(store, clock, 30_000)
-    bench.run_through(-5)  # a job that is new would have to be waited for
-    yield bench
-    store.close()
-
-
-@pytest.fixture
-def elsewhere(database, clock):
-    """Another namespace beside it."""
-    store = ByHand(database.url, clock=clock, namespace=f"elsewhere {uuid.uuid4()}")
-    yield Bench(store, clock, 30_000)
-    store.close()
 
 
 def speaker(bench, name="a", about="{}", *, state="{}", days=0.0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,23 +16,6 @@ from tests.stores.postgres_clock import SCHEMA, ByHand, TableClock
 
 DAY_MS = 24 * 3_600_000
 CROWD = 8
-
-
-@pytest.fixture
-def bench(database, clock):
-    store = ByHand(database.url, clock=clock, namespace=f"orders {uuid.uuid4()}")
-    bench = Bench(store, clock, 30_000)
-    bench.run_through(-5)  # a job that is new would have to be waited for
-    yield bench
-    store.close()
-
-
-@pytest.fixture
-def elsewhere(database, clock):
-    """Another namespace beside it."""
-    store = ByHand(database.url, clock=clock, namespace=f"elsewhere {uuid.uuid4()}")
-    yield Bench(store, clock, 30_000)
-    store.close()
 
 
 def key_of(bench, slot, *, job=ANY_JOB, kind="backfill"):
