@@ -142,6 +142,9 @@ def test_jobs_that_come_and_go_are_told_with_the_next_call(clock):
     with scheduler:
         clock.advance("1s")
         scheduler.every("more", "10s", lambda: None)
+        clock.advance("30s")
+        [one] = scheduler.instances()
+        assert one.jobs == ("job", "more")
         scheduler.remove("job")
         clock.advance("30s")
         [one] = scheduler.instances()
